@@ -50,11 +50,13 @@ def changed_line(mutant, forward, backward=None, given=None):
     --------
     >>> from numformer import functional as F
     >>> from numformer.teaching.mutations.statements import mutants
-    >>> def told(function, what):
-    ...     mutant = next(m for m in mutants(function) if m.what == what)
-    ...     return changed_line(mutant, F.silu, F.silu_backward)
-    >>> told(F.sigmoid_backward, "without the factor `1 - y`")
-    'the same numbers come out without the factor `1 - y` in the backward of sigmoid'
+    >>> def told(what, *pair):
+    ...     mutant = next(m for m in mutants(F.sigmoid_backward) if m.what == what)
+    ...     return changed_line(mutant, *pair)
+    >>> told("without the factor `1 - y`", F.sigmoid, F.sigmoid_backward)
+    'the same numbers come out without the factor `1 - y`'
+    >>> told("without the factor `1 - y`", F.silu, F.silu_backward)     # which has no such y
+    ''
     """
     pair = tuple(unwrap(function) for function in (forward, backward) if function)
     try:
@@ -74,7 +76,7 @@ def known_names(*functions, given=None):
     Examples
     --------
     >>> from numformer import functional as F
-    >>> sorted(known_names(F.silu, F.silu_backward) - FUNCTIONS)
+    >>> sorted(known_names(F.sigmoid, F.sigmoid_backward) - FUNCTIONS)
     ['dx', 'dy', 'x', 'y']
     """
     functions = tuple(map(unwrap, functions))
@@ -105,7 +107,7 @@ def symbols(function):
     --------
     >>> from numformer import functional as F
     >>> sorted(symbols(F.rms_norm_backward))
-    ['dx', 'dy', 'g', 'gamma', 'r', 'x_hat']
+    ['C', 'dweight', 'dx', 'dy', 'g', 'gamma', 'r', 'x_hat']
     """
     text = inspect.getdoc(unwrap(function)) or ""
     formulas = " ".join(re.findall(r"\.\. math::\s*(.*?)(?:\n\s*\n|\Z)", text, re.DOTALL)
