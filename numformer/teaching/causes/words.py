@@ -77,7 +77,7 @@ def known_names(*functions, given=None):
     --------
     >>> from numformer import functional as F
     >>> sorted(known_names(F.sigmoid, F.sigmoid_backward) - FUNCTIONS)
-    ['dx', 'dy', 'x', 'y']
+    ['dx', 'dy', 'sigma', 'x', 'y']
     """
     functions = tuple(map(unwrap, functions))
     hidden = set() if given is None else {
