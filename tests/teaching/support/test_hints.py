@@ -11,7 +11,7 @@ from command import call, last_json
 from numformer.specifications import PROBLEMS, hints_of
 from numformer.teaching import all_exercises, check, hint, solution, write_assignment
 from numformer.teaching.exercise import find_exercise
-from numformer.teaching.support import hints
+from numformer.teaching.support import hints, names
 from numformer.teaching.support import solution as solutions
 from numformer.teaching.support.record import MANY, RECORD, read_record
 
@@ -19,6 +19,7 @@ from numformer.teaching.support.record import MANY, RECORD, read_record
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch):
     monkeypatch.setattr(hints, "_given", {})
+    monkeypatch.setattr(names, "_names", {})
     monkeypatch.setattr(solutions, "_passed", set())
 
 
@@ -77,9 +78,9 @@ def test_a_solution_has_the_signature_of_its_task(name, first, inside):
     assert text.splitlines()[0] == first and inside in text, text
     assert "SOLUTION" not in text
     if "saved" not in first:
-        names = {"np": np, "math": math}
-        exec(text, names)
-        assert check(name, names[name], seed=1)
+        cell = {"np": np, "math": math}
+        exec(text, cell)
+        assert check(name, cell[name], seed=1)
 
 
 @pytest.mark.parametrize("function", ["silu", "gelu_tanh", "relu_squared_backward"])
