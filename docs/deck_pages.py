@@ -10,7 +10,7 @@ from pathlib import Path
 
 from numformer.experiments import EXPERIMENTS
 from numformer.teaching.deck import DECKS
-from numformer.teaching.deck.pictures import PICTURES, rows_with
+from numformer.teaching.deck.pictures import PICTURES, how_to_draw, rows_with
 from numformer.teaching.deck.row import numbers
 from numformer.teaching.deck.search import layers_named, with_layer, with_lesson
 from numformer.teaching.deck.targets import how_to_run, misprint
@@ -96,15 +96,20 @@ def _leads(row):
     """(label, what it leads to, in Markdown) of what is known of a row."""
     run = [name.partition(":") for name in row.run]
     yield "code", [_code(name) for name in row.code]
-    yield "picture", [_picture(name) for name in row.picture]
+    yield "picture", [f"{_picture(name)} (`{how_to_draw(name)}`)" for name in row.picture]
     yield "lesson", [_lesson(int(which)) for kind, _, which in run if kind == "notebook"]
     yield "run", [f"`{how_to_run(name)}`" for name in row.run
                          if name.startswith(("experiment:", "preset:", "count:", "verb:"))]
     yield "exercise", [f"`{exercise.name}` ({plain(exercise.title.rstrip('.'))})" for exercise in (
         find_exercise(which) for kind, _, which in run if kind == "exercise")]
-    for slip in row.slips:
-        (_, claim, correction), = misprint(slip.place)
-        yield f"the deck (line {slip.line})", [f"{_literal(slip.text)}; {claim}"]
+    yield "exam", [f"[{which}](../../notebooks/EXAM.md)" for kind, _, which in run
+                   if kind == "exam"]
+    for place in dict.fromkeys(slip.place for slip in row.slips):
+        (_, claim, correction), = misprint(place)
+        slips = [slip for slip in row.slips if slip.place == place]
+        lines = ", ".join(str(slip.line) for slip in slips)
+        texts = ", ".join(_literal(slip.text) for slip in slips)
+        yield f"the deck (line{'s' * (len(slips) > 1)} {lines})", [f"{texts}; {claim}"]
         yield "right", [correction]
     yield "note", [plain(row.note)] if row.note else []
     yield "no code", [plain(row.reason)] if row.reason else []

@@ -67,6 +67,11 @@ class Exercise:
         return self.source.split('"""')[1].splitlines()[0]
 
     @property
+    def subject(self):
+        """What it is about: its name without the number, "bug_in_" and "_backward"."""
+        return self.name[3:].removeprefix("bug_in_").removesuffix("_backward")
+
+    @property
     def text(self):
         """The text below the title."""
         return "\n".join(self.source.split('"""')[1].splitlines()[1:]).strip()

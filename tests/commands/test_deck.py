@@ -8,7 +8,7 @@ import pytest
 
 from command import call, last_json
 from numformer.teaching.deck import DECKS
-from numformer.teaching.deck.targets import page
+from numformer.teaching.deck.targets import misprint, page
 from numformer.teaching.exercise import exercises_of_lesson
 
 ROWS = [row for deck in DECKS.values() for row in deck.rows]
@@ -51,7 +51,7 @@ def test_a_slide_has_formula_code_page_picture_run_and_tests(capsys):
     for part in ("sum(f(x, 5) * f(y, 2)) = sum(f(x, 8) * f(y, 5))",
                  "numformer/functional/positions/rotary.py",
                  "figures/rotary_proof.png", "numformer train --preset llama", "lesson 3",
-                 "exercise 33_figure_rotary", "test_positions"):
+                 "33_figure_rotary", "exam        3b", "test_positions"):
         assert part in out
 
 
@@ -78,8 +78,9 @@ def test_slides_of_a_lecture_and_what_they_lead_to(capsys):
              for label, names in zip(sums[1::2], sums[2::2])}
     assert {f"exercise:{int(name.partition('_')[0])}" for name in found["exercises"]} == {
         name for row in rows for name in row.run if name.startswith("exercise:")}
+    assert found["exam"][0] == "1b" and {"1c", "3c", "5c"} < {*found["exam"]}
     for label, kind in (("lessons", "notebook:"), ("experiments", "experiment:"),
-                        ("presets", "preset:")):
+                        ("presets", "preset:"), ("exam", "exam:")):
         assert {kind + name for name in found[label]} == {
             name for row in rows for name in row.run if name.startswith(kind)}
     assert found["misprints"] == list(dict.fromkeys(row.place for row in rows if row.slips))
@@ -152,6 +153,36 @@ def test_a_misprint_is_shown_with_what_is_right(capsys):
     assert "right cosine for the odd ones" in words
 
 
+def test_a_correction_of_several_lines_is_printed_once(capsys):
+    for words in (["C", 26], ["C", 34], ["C", 6], ["C", "--line", 263]):
+        _, out, _ = call(capsys, "deck", *words)
+        told = " ".join(out.split())
+        rows = [row for row in DECKS["C"].rows if row.title in out]
+        slips = [slip for row in rows for slip in row.slips]
+        assert len(slips) > 1 and all(f"line {slip.line} " in told for slip in slips)
+        for place in {slip.place for slip in slips}:
+            (_, _, correction), = misprint(place)
+            assert told.count(correction) == 1
+    _, out, _ = call(capsys, "deck", "C", "34-35")
+    assert out.count("right ") <= 1                   # a list has no corrections
+
+
+def test_names_and_pages_do_not_run_together(capsys):
+    for row in ROWS:
+        for name in row.code:
+            if len(name) >= 35:
+                _, out, _ = call(capsys, "deck", row.deck, "--line", row.lines[0])
+                assert f" {name} numformer/" in out
+                break
+
+
+def test_a_picture_has_the_command_that_draws_it(capsys):
+    _, out, _ = call(capsys, "deck", "C", 54)
+    assert re.search(r"plots\.norm_cube +numformer experiment batch-norm\n", out)
+    _, out, _ = call(capsys, "deck", "C", 64)
+    assert re.search(r"figures/masks\.png +numformer figures masks\n", out)
+
+
 def test_a_row_without_code_says_why(capsys):
     _, out, _ = call(capsys, "deck", "C", "lanes")
     assert "Shapes of lanes" in out and "no code" in out and "films of roads" in out
@@ -180,10 +211,16 @@ def test_what_pages_tell_to_type_finds_something(capsys, line):
     (["B", "0"], "0 must be a slide of deck B, from 1 to 65, or some, such as 3-5; a line of its "
                  "text is --line N."),
     (["B", "9-8"], "9-8 must be a slide of deck B"),
+    (["C", "5", "6"], "5 6 must be a slide of deck C"),
+    (["C", "23-"], "23- must be a slide of deck C"),
+    (["C", "31-99"], "31-99 must be a slide of deck C, from 1 to 70"),
+    (["C", "71-80"], "71-80 must be a slide of deck C"), (["C", "5,6"], "5,6 must be a slide"),
+    (["C", "31\u201356"], "31\u201356 must be a slide of deck C"),
+    (["31-56"], "31-56 is of no deck; write numformer deck C 31-56, with one of A, B, C, D, E."),
     (["B", "66"], "66 must be a slide of deck B"),
     (["B", "1.5 quux"], "no row of the map names 1.5 quux"),
     (["B", "²"], "no row of the map names ²"), (["x\x1b[2J"], "no row of the map names x"),
-    (["B", "9" * 5000], "no row of the map names 9999"),
+    (["B", "9" * 5000], "must be a slide of deck B"),
     (["--line", "3"], "write numformer deck B --line 3"),
     (["B", "--line", "0"], "--line 0 must be a line of deck B, from 1 to 620."),
     (["B", "--line", "621"], "--line 621 must be a line of deck B"),

@@ -20,14 +20,15 @@ from textwrap import wrap
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.teaching.deck import DECKS
-from numformer.teaching.deck.pictures import PICTURES
+from numformer.teaching.deck.pictures import PICTURES, how_to_draw
 from numformer.teaching.deck.row import numbers
 from numformer.teaching.deck.search import ALL, layers_named, search, with_layer, with_lesson
 from numformer.teaching.deck.targets import how_to_run, misprint, page
 from numformer.teaching.exercise import exercises_of_lesson, find_exercise
-from numformer.terminal import did_you_mean, printable
+from numformer.terminal import did_you_mean, printable, shortened
 
 INDENT, COLUMNS = 12, 96                              # of the labels, and of a line
+SLIDES = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?")
 
 
 def add_arguments(parser):
@@ -52,8 +53,8 @@ def run(arguments):
         rows = deck.rows
     if arguments.line is not None:
         rows = [_row_at(deck, arguments.line)]
-    if deck is not None and len(words) == 1 and re.fullmatch("[0-9]{1,9}(-[0-9]{1,9})?", words[0]):
-        rows = _rows_on(deck, words.pop(), rows)
+    if words and _means_slides(words, deck):
+        rows, words = _rows_on(deck, " ".join(words), rows), []
     if arguments.lesson is not None:
         rows = with_lesson(arguments.lesson, rows)
     if arguments.layer is not None:
@@ -104,15 +105,24 @@ def _row_at(deck, line):
                          f"{deck.n_lines}.") from None
 
 
+def _means_slides(words, deck):
+    """Whether words are numbers of slides, mistyped or not; 2018 alone, of no deck, is a word."""
+    return all(re.fullmatch("[0-9][0-9,;:.\u2013-]*", word, re.ASCII) for word in words) and (
+        deck is not None or not all(word.isdigit() for word in words))
+
+
 def _rows_on(deck, span, rows):
     """The rows that are on a slide, or on the slides from the first to the last."""
-    first, _, last = span.partition("-")
-    wanted = {slide for slide in deck.slides if int(first) <= slide.number <= int(last or first)}
-    if not wanted:
-        raise UsageError(f"deck: {span} must be a slide of deck {deck.letter}, from 1 to "
-                         f"{len(deck.slides)}, or some, such as 3-5; a line of its text is "
-                         "--line N.")
-    return [row for row in rows if wanted & {*row.slides}]
+    if deck is None:
+        raise UsageError(f"deck: {printable(span)} is of no deck; write numformer deck C "
+                         f"{printable(span)}, with one of {', '.join(DECKS)}.")
+    found = SLIDES.fullmatch(span)
+    first, last = (int(found[1]), int(found[2] or found[1])) if found else (0, 0)
+    if not 1 <= first <= last <= len(deck.slides):
+        raise UsageError(f"deck: {printable(shortened(span, 60))} must be a slide of deck "
+                         f"{deck.letter}, from 1 to {len(deck.slides)}, or some, such as 3-5; a "
+                         "line of its text is --line N.")
+    return [row for row in rows if any(first <= slide.number <= last for slide in row.slides)]
 
 
 def _known_layer(name):
@@ -138,11 +148,12 @@ def _show(rows, lesson=None):
     """The details of rows of one slide or heading; of others a list, and what they lead to."""
     if (set.intersection(*({(row.deck, slide) for slide in row.slides} for row in rows))
             or len({(row.deck, row.heading) for row in rows}) == 1):
+        told = set()                                  # a correction is printed once
         for where, together in groupby(rows, lambda row: f"{row.place}  {row.heading}"):
             print(where)
             for row in together:
                 print(f"\n{row.title}")
-                for label, lines in _leads(row):
+                for label, lines in [*_leads(row), *_misprints(row, told), *_remarks(row)]:
                     for n, line in enumerate(lines):
                         print(f"  {'' if n else label:{INDENT}}{line}")
         return
@@ -165,35 +176,60 @@ def _sums(rows, lesson):
 
     The exercises of a lesson are those that the lesson itself lists.
     """
-    run = [name.partition(":") for row in rows for name in row.run]
-    yield "lessons", sorted((name for kind, _, name in run if kind == "notebook"), key=int)
-    yield "exercises", sorted(find_exercise(name).name for kind, _, name in run
-                              if kind == "exercise") if lesson is None else [
-                                  each.name for each in exercises_of_lesson(lesson)]
-    yield "experiments", [name for kind, _, name in run if kind == "experiment"]
-    yield "presets", [name for kind, _, name in run if kind == "preset"]
+    exercises = sorted(_named("exercise", rows), key=int)
+    yield "lessons", sorted(_named("notebook", rows), key=int)
+    yield "exercises", [each.name for each in (map(find_exercise, exercises) if lesson is None
+                                               else exercises_of_lesson(lesson))]
+    yield "exam", sorted(_named("exam", rows), key=lambda name: (int(name[:-1]), name))
+    yield "experiments", _named("experiment", rows)
+    yield "presets", _named("preset", rows)
     yield "figures", [PurePosixPath(name).stem for row in rows for name in row.picture
                       if name.startswith("figures/")]
     yield "misprints", [row.place for row in rows if row.slips]
 
 
+def _named(kind, rows):
+    return [name.partition(":")[2] for row in rows for name in row.run
+            if name.startswith(f"{kind}:")]
+
+
 def _leads(row):
-    """(label, lines) of what is known of a row."""
-    yield "on it", wrap(", ".join(row.keywords), COLUMNS - INDENT)
+    """(label, lines) of what a row leads to."""
+    yield "on it", _wrapped(row.keywords)
     yield "formula", [*row.formula, *([f"where {row.where}"] if row.where else [])]
-    yield "code", [f"{name:36}{page(name)}" for name in row.code]
+    yield "code", [f"{name:35} {page(name)}" for name in row.code]
     yield "picture", [line for name in row.picture for line in _picture(name)]
-    yield "run", [how_to_run(name) for name in row.run]
+    yield "run", [how_to_run(name) for name in row.run
+                  if not name.startswith(("exercise:", "exam:"))]
+    yield "exercises", _wrapped(find_exercise(name).name for name in _named("exercise", [row]))
+    yield "exam", _wrapped(_named("exam", [row]))
     yield "tests", row.tests
-    for slip in row.slips:
-        (_, claim, correction), = misprint(slip.place)
-        yield f"line {slip.line}", [slip.text]
+
+
+def _misprints(row, told):
+    """(label, lines) of the misprints of a row; what is right is said unless it is in `told`."""
+    for place in dict.fromkeys(slip.place for slip in row.slips):
+        for slip in row.slips:
+            if slip.place == place:
+                yield f"line {slip.line}", [slip.text]
+        (_, claim, correction), = misprint(place)
         yield "the deck", wrap(claim, COLUMNS - INDENT)
-        yield "right", wrap(f"{correction} (CONVENTIONS.md)", COLUMNS - INDENT)
+        yield "right", ["as above"] if place in told else wrap(f"{correction} (CONVENTIONS.md)",
+                                                               COLUMNS - INDENT)
+        told.add(place)
+
+
+def _remarks(row):
     yield "note", wrap(row.note, COLUMNS - INDENT)
     yield "no code", wrap(row.reason, COLUMNS - INDENT)
 
 
 def _picture(name):
-    yield f"{name:36}{page(name)}" if name.startswith("plots.") else name
+    yield f"{name:35} {how_to_draw(name)}"
+    if name.startswith("plots."):
+        yield f"  {page(name)}"
     yield from (f"  {line}" for line in wrap(PICTURES[name].shows, COLUMNS - INDENT - 2))
+
+
+def _wrapped(names):
+    return wrap(", ".join(names), COLUMNS - INDENT, break_on_hyphens=False)

@@ -5,6 +5,8 @@ import tomllib
 from pathlib import Path
 from typing import NamedTuple
 
+from numformer.teaching.deck.practice import practice_of
+
 
 class Slide(NamedTuple):
     """A page of a deck.
@@ -68,8 +70,8 @@ class Row(NamedTuple):
         Names in ``pictures.toml``, which says what each shows: ``figures/NAME.png``, or
         ``plots.NAME`` for a function that draws.
     run : tuple of str
-        ``preset:NAME``, ``experiment:NAME``, ``notebook:N``, ``exercise:N``, ``count:NAME`` for
-        `numformer count NAME`, or ``verb:NAME``.
+        ``preset:NAME``, ``experiment:NAME``, ``notebook:N``, ``count:NAME`` for `numformer count
+        NAME`, or ``verb:NAME``; then ``exercise:N`` and ``exam:NA``, which practise the code.
     tests : tuple of str
         ``PAGE::TEST``, of tests that use some of the code.
     slips : tuple of Slip
@@ -172,6 +174,7 @@ class Deck(NamedTuple):
                 slips=tuple(slip for slip in slips if slip.line in here),
                 keywords=tuple(dict.fromkeys(word for line, words in keywords.items()
                                              if line in here for word in words)),
+                run=(*row.pop("run", ()), *practice_of(row.get("code", ()))),
                 **{name: tuple(value) if isinstance(value, list) else value
                    for name, value in row.items()}))
         return cls(letter, table["title"], n_lines, slides, slips, tuple(rows))

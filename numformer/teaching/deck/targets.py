@@ -11,7 +11,8 @@ from numformer.teaching.exercise import find_exercise
 
 PACKAGE = Path(numformer.__file__).parent
 RUNS = {"preset": "numformer train --preset {}", "experiment": "numformer experiment {}",
-        "count": "numformer count {}", "verb": "numformer {}", "notebook": "lesson {}"}
+        "count": "numformer count {}", "verb": "numformer {}", "notebook": "lesson {}",
+        "exam": "exam question {}"}
 
 
 def find(name):
@@ -68,7 +69,8 @@ def _page_of_value(module, name):
 
 
 def how_to_run(name):
-    """What a name in the field `run` of a row stands for: a command, a lesson or an exercise.
+    """What a name in the field `run` of a row stands for: a command, a lesson, an exercise
+    or an exam question.
 
     Examples
     --------

@@ -1,5 +1,5 @@
-"""What the table of the decks says is true: formulas are those of the code, tests, lessons and
-exercises are about it."""
+"""What the table of the decks says is true: formulas are those of the code, tests and lessons are
+about it."""
 
 import ast
 import re
@@ -45,8 +45,6 @@ def _names(tree):
 TESTS = dict(_tests())
 LESSONS = {int(path.name[:2]): path.read_text(encoding="utf-8")
            for path in (ROOT / "notebooks" / "source").glob("[0-9]*.py")}
-EXERCISES = {int(path.name[:2]): path.read_text(encoding="utf-8") for path in
-             (ROOT / "numformer" / "teaching" / "exercises").glob("*/[0-9]*.py")}
 
 
 def of_code(row):
@@ -96,12 +94,10 @@ def test_each_test_of_a_row_names_its_code(row):
 
 
 @each_row
-def test_lessons_and_exercises_of_a_row_are_about_its_code(row):
+def test_lessons_of_a_row_are_about_its_code(row):
     for name in row.run:
         kind, _, number = name.partition(":")
-        if kind == "exercise":
-            assert of_code(row) & set(re.findall(r"\w+", EXERCISES[int(number)])), name
-        elif kind == "notebook":
+        if kind == "notebook":
             lesson = LESSONS[int(number)]
             assert (of_code(row) & set(re.findall(r"\w+", lesson))
                     or any(word in lesson.lower() for word in words(of_code(row)))), name
@@ -122,10 +118,10 @@ def test_a_formula_that_says_nothing_of_the_code_is_found():
         test_a_formula_is_that_of_the_first_code(row)
 
 
-def test_tests_and_exercises_of_something_else_are_found():
+def test_tests_and_lessons_of_something_else_are_found():
     relu = DECKS["B"].row_at(483)
-    with pytest.raises(AssertionError):                        # SiLU, GELU and squared ReLU
-        test_lessons_and_exercises_of_a_row_are_about_its_code(relu._replace(run=("exercise:5",)))
+    with pytest.raises(AssertionError):
+        test_lessons_of_a_row_are_about_its_code(relu._replace(run=("notebook:2",)))
     with pytest.raises(AssertionError):
         test_each_test_of_a_row_names_its_code(relu._replace(tests=(
             "test_softmax::test_a_mask_broadcasts",)))

@@ -1,13 +1,17 @@
 """Pictures of the table of the decks show what their rows are about, and name them back."""
 
 import inspect
+import re
 from pathlib import Path
 
 import pytest
 
+from numformer.commands import figures
+from numformer.commands.shared import deck_pictures
 from numformer.experiments import EXPERIMENTS
+from numformer.recipes import PRESETS
 from numformer.teaching.deck import DECKS
-from numformer.teaching.deck.pictures import PICTURES, slides_with
+from numformer.teaching.deck.pictures import PICTURES, how_to_draw, slides_with
 from numformer.teaching.deck.targets import find
 
 ROOT = Path(__file__).parents[3]
@@ -56,3 +60,25 @@ def test_every_figure_is_described():
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_every_experiment_is_on_a_slide(name):
     assert slides_with(f"experiment:{name}")
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_what_is_said_to_draw_a_picture_draws_it(name):
+    """The experiment, the tasks of the presets, the lesson, or the figure's code names it."""
+    function = name.rpartition(".")[2]
+    command = how_to_draw(name)
+    verb, _, rest = command.removeprefix("numformer ").partition(" ")
+    if command.startswith("numformer experiment"):
+        where = inspect.getsource(inspect.getmodule(EXPERIMENTS[rest].measure))
+        assert function in where or function in inspect.getsource(find("plots.norm_comparison"))
+    elif verb == "train":
+        for preset in re.split(", or ", rest.removeprefix("--preset ")):
+            assert function in inspect.getsource(type(PRESETS[preset].task).pictures)
+    elif verb == "lesson":
+        path, = (ROOT / "notebooks" / "source").glob(f"{rest:0>2}_*.py")
+        assert function in path.read_text(encoding="utf-8")
+    elif verb == "figures":
+        assert rest in {*figures.OF_RUNS, *figures.DRAWN}
+        assert name.startswith("figures/") or function in inspect.getsource(deck_pictures)
+    else:
+        assert command == "numformer explore RUN" and name == "figures/explorer.png"

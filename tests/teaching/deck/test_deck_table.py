@@ -17,8 +17,10 @@ ROOT = Path(__file__).parents[3]
 EXERCISES = {int(path.name[:2]) for path in
              (ROOT / "numformer" / "teaching" / "exercises").glob("*/[0-9]*.py")}
 NOTEBOOKS = {int(path.name[:2]) for path in (ROOT / "notebooks" / "source").glob("[0-9]*.py")}
+EXAM = set(re.findall(r"(?m)^\*\*(\d+[a-z])\*\* \(",
+                      (ROOT / "notebooks" / "EXAM.md").read_text(encoding="utf-8")))
 RUNS = {"preset": PRESETS, "experiment": EXPERIMENTS, "count": PUBLISHED, "verb": VERBS,
-        "exercise": EXERCISES, "notebook": NOTEBOOKS}
+        "exercise": EXERCISES, "notebook": NOTEBOOKS, "exam": EXAM}
 TESTS = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
 FIELDS = ("code", "picture", "run", "tests")
 ROWS = [row for deck in DECKS.values() for row in deck.rows]
@@ -51,7 +53,8 @@ def test_every_name_leads_somewhere():
     ("code", "functional.softmaxes"), ("code", "layers.LSTM.steps"), ("code", "nothing"),
     ("picture", "figures/none.png"), ("picture", "plots.none"),
     ("run", "preset:none"), ("run", "experiment:none"), ("run", "exercise:99"),
-    ("run", "notebook:99"), ("run", "count:none"), ("run", "verb:none"), ("tests", "test_none")])
+    ("run", "notebook:99"), ("run", "count:none"), ("run", "exam:99a"),
+    ("run", "verb:none"), ("tests", "test_none")])
 def test_a_dead_name_is_found(field, name):
     assert not exists(field, name)
 

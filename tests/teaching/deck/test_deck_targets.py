@@ -27,5 +27,5 @@ def test_a_name_that_does_not_exist(name):
 def test_rows_of_the_conventions_are_read_whole():
     rows = conventions()
     assert len(rows) > 60 and all(len(row) == 3 and all(row) for row in rows)
-    assert len(misprint("C, summary")) == 3 and len(misprint("C, summary|another name")) == 1
+    assert len(misprint("C, summary")) == 4 and len(misprint("C, summary|another name")) == 1
     assert misprint("C, summary|nothing of the kind") == [] == misprint("summary")
