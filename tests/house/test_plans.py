@@ -90,14 +90,65 @@ def test_homework_is_what_a_lesson_up_to_then_recommends(heading):
     assert len(known) > 20
 
 
+@pytest.mark.parametrize("heading", PLANS)
+def test_homework_comes_after_the_exercises_that_it_needs(heading):
+    """Those of the header of each exercise, which the teacher's GUIDE.md prints."""
+    number = {exercise.name[3:]: int(exercise.name[:2]) for exercise in all_exercises()}
+    needed = {int(exercise.name[:2]): {number[name] for name in exercise.header("needs").split(", ")
+                                       if name != "nothing"} for exercise in all_exercises()}
+    given, early = set(), {}
+    for _, homework in weeks(heading):
+        given |= homework
+        early |= {name: needed[name] - given for name in homework if needed[name] - given}
+    assert early == {} and len(given) > 18
+
+
+EXAM = (ROOT / "EXAM.md").read_text(encoding="utf-8")
+QUESTIONS = re.findall(r"(?ms)^\*\*(\d+[a-z])\*\* \((\d+) points?\).*?</summary>(.*?)</details>", EXAM)
+POINTS = {name: int(n) for name, n, _ in QUESTIONS}
+EXAMS = re.findall(r"(?m)^\| ([a-z-]+, \d+) minutes \| ([^|]*) \| ([^|]*) \| ([^|]*) \| (\d+) \|$", EXAM)
+
+
+def taught(heading):
+    """The lessons of a plan, and the pairs of which it gives only one."""
+    section = TEACHING.split(f"## {heading}\n")[1].split("\n## ")[0]
+    return (set().union(*(lessons for lessons, _ in weeks(heading))),
+            [{int(n) for n in pair} for pair in re.findall(r"\b(\d+)\. [^|]*?, or (\d+)", section)])
+
+
 def test_an_exam_has_its_points_and_asks_about_its_lessons():
-    exam = (ROOT / "EXAM.md").read_text()
-    points = {name: int(n) for name, n in
-              re.findall(r"(?m)^\*\*(\d+[ab])\*\* \((\d+) points?\)", exam)}
-    table = re.findall(r"(?m)^\| [a-z-]+, (\d+) minutes \| ([^|]*) \| ([^|]*) \| (\d+) \|$", exam)
-    assert len(table) == 2
-    for minutes, lessons, questions, total in table:
+    assert len(EXAMS) == 4 and len(POINTS) == len(QUESTIONS)
+    for title, _, lessons, questions, total in EXAMS:
         chosen = questions.split(", ")
-        assert sum(points[name] for name in chosen) == int(total) == int(minutes) // 2
+        assert sum(POINTS[name] for name in chosen) == int(total) == int(title.split()[1]) // 2
         assert {int(name[:-1]) for name in chosen} <= lessons_in(lessons)
         assert len(set(chosen)) == len(chosen)
+
+
+@pytest.mark.parametrize("exam", EXAMS, ids=lambda exam: f"{exam[0]}: {exam[1]}")
+def test_an_exam_asks_about_lessons_that_its_course_has(exam):
+    """Both courses where it names both, and one lesson of "14, or 19"."""
+    _, course, lessons, _, _ = exam
+    named = [heading for heading in PLANS if re.search(rf"\b{heading.split()[-2]}\b", course)]
+    assert named
+    for heading in named:
+        given, choices = taught(heading)
+        assert lessons_in(lessons) <= given | {0}
+        assert all(len(pair & lessons_in(lessons)) < 2 for pair in choices)
+
+
+def test_both_courses_have_a_final_for_each_choice():
+    for heading in PLANS:
+        weeks_of = heading.split()[-2]
+        finals = [exam for exam in EXAMS if exam[0].startswith("final")
+                  and exam[1].startswith(f"{weeks_of} weeks")]
+        choices = taught(heading)[1]
+        assert {n for pair in choices for n in pair} <= set().union(
+            *(lessons_in(exam[2]) for exam in finals))
+        assert len(finals) == 2 ** len(choices)
+
+
+@pytest.mark.parametrize("name, points, key", QUESTIONS, ids=[name for name, *_ in QUESTIONS])
+def test_the_marks_of_a_key_sum_to_its_points(name, points, key):
+    marks = [int(n) for n in re.findall(r"\s\[(\d)\](?=[\s,;.]|$)", key)]
+    assert sum(marks) == int(points) and (len(marks) > 1 or name == "18a")
