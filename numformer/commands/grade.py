@@ -5,6 +5,7 @@
 """
 
 import os
+import sys
 from pathlib import Path
 
 from numformer.checks import check_number
@@ -46,6 +47,7 @@ def run(arguments):
         _check_file("--html", arguments.html, ".html", ".htm")
         _check_file("--csv", arguments.csv, ".csv")
         key = read_key(arguments.key) if arguments.key is not None else None
+        folders = _of_students(folders)
         if len(folders) > 1:
             students = [_student(folder, name, names, arguments.seconds, key)
                         for folder, name in zip(folders, _names_of(folders))]
@@ -92,6 +94,18 @@ def _sorted(words):
                              " give a folder that `numformer exercises` made, and exercises by "
                              "number, such as 10.")
     return names, folders
+
+
+def _of_students(folders):
+    """The folders without those of teachers, which `class/*` names too; one alone is graded."""
+    kept = [folder for folder in folders if not Path(folder, "GUIDE.md").is_file()]
+    if len(folders) == 1 or not kept:
+        return folders
+    for folder in folders:
+        if folder not in kept:
+            print(printable(f"numformer grade: {folder} is left out: it has a GUIDE.md, as "
+                            "teachers' folders have"), file=sys.stderr)
+    return kept
 
 
 def _check_file(flag, path, *suffixes):

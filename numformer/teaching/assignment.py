@@ -118,8 +118,10 @@ def teacher_guide(exercises, seed):
     return filled(f"""# For teachers
 
 The files in this folder are those of the students, with their solutions. `assignment.json` holds
-the seed. Another seed gives other bugs, other numbers in the figures and other activation
-functions: `numformer exercises --seed N`.
+the seed. It chooses one of two or three bugs, one of three activation functions and one of three or
+more sets of numbers in a figure: `numformer exercises --seed N`. So another seed may make the same
+choice; an answer in words about a figure is the same for most seeds; and the other functions to
+write do not depend on it.
 
 {table(exercises, lambda _: seed)}
 

@@ -104,9 +104,11 @@ def test_homework_comes_after_the_exercises_that_it_needs(heading):
 
 
 EXAM = (ROOT / "EXAM.md").read_text(encoding="utf-8")
-QUESTIONS = re.findall(r"(?ms)^\*\*(\d+[a-z])\*\* \((\d+) points?\).*?</summary>(.*?)</details>", EXAM)
+QUESTIONS = re.findall(                               # name, points, key
+    r"(?ms)^\*\*(\d+[a-z])\*\* \((\d+) points?\).*?</summary>(.*?)</details>", EXAM)
 POINTS = {name: int(n) for name, n, _ in QUESTIONS}
-EXAMS = re.findall(r"(?m)^\| ([a-z-]+, \d+) minutes \| ([^|]*) \| ([^|]*) \| ([^|]*) \| (\d+) \|$", EXAM)
+EXAMS = re.findall(                                   # title, course, lessons, questions, points
+    r"(?m)^\| ([a-z-]+, \d+) minutes \| ([^|]*) \| ([^|]*) \| ([^|]*) \| (\d+) \|$", EXAM)
 
 
 def taught(heading):
