@@ -3,14 +3,13 @@
     numformer experiment three-ways --steps 1 --out ways.png
 """
 
-from contextlib import nullcontext
 from pathlib import Path
 
 from numformer import backend
 from numformer.commands import UsageError
-from numformer.commands.shared.output import check_picture, print_json, save_picture
+from numformer.commands.shared.output import (
+    add_style_arguments, check_picture, print_json, save_picture, style_of)
 from numformer.experiments import EXPERIMENTS
-from numformer.plots.axes import dark
 from numformer.teaching.deck.pictures import slides_with
 from numformer.terminal import did_you_mean, printable
 
@@ -24,7 +23,7 @@ def add_arguments(parser):
                         help="training steps of every model, instead of its own")
     parser.add_argument("--threads", type=int, default=None, metavar="N",
                         help="number of threads (default: all cores)")
-    parser.add_argument("--dark", action="store_true", help="draw for a dark screen")
+    add_style_arguments(parser)
     parser.add_argument("--out", metavar="FILE", default=None, help="a .png, .svg or .pdf file "
                         "(default: NAME.png)")
 
@@ -51,7 +50,7 @@ def run(arguments):
     experiment = EXPERIMENTS[arguments.name]
     with backend.threads(arguments.threads):
         outcome = experiment.measure(arguments.seed, arguments.steps)
-        with dark() if arguments.dark else nullcontext():
+        with style_of(arguments):
             save_picture(outcome.picture(), out)
     print(experiment.question)
     if outcome.table:

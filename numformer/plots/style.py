@@ -121,3 +121,13 @@ def in_slides():
 def text_inches():
     """The height of a line of text, in inches."""
     return (SLIDE_SIZE if in_slides() else SIZE) / 72
+
+
+def smallest_text(figure):
+    """The points of the smallest visible text, where the figure is fitted to a slide."""
+    from matplotlib.text import Text
+
+    figure.draw_without_rendering()
+    fit = min(side / inches for side, inches in zip(SLIDE, figure.get_size_inches()))
+    return min((fit * text.get_fontsize() for text in figure.findobj(Text)
+                if text.get_visible() and text.get_text().strip()), default=SLIDE_SIZE)

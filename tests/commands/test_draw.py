@@ -1,5 +1,7 @@
 """`numformer draw` draws models, presets, runs and layers, and refuses what it cannot draw."""
 
+import re
+
 import pytest
 
 from command import call, last_json
@@ -24,6 +26,18 @@ def test_a_preset_and_one_of_its_blocks_are_drawn(capsys, tmp_path):
                               out, "--json")
     assert status == 0 and out.read_bytes().startswith(b"%PDF")
     assert "Query projection" in [box["name"] for box in last_json(printed)["boxes"]]
+
+
+def test_a_slide_with_small_text_says_so(capsys, tmp_path):
+    """As of all that a layer computes, or of a model with many parts."""
+    status, _, err = call(capsys, "draw", "LayerNorm", "--slides", "--out", tmp_path / "norm.svg")
+    points = int(re.search(r"norm\.svg has text of (\d+) points on a slide, where 18", err)[1])
+    svg = (tmp_path / "norm.svg").read_text(encoding="utf-8")
+    width = float(re.search(r'width="([\d.]+)pt"', svg)[1])
+    assert status == 0 and points < 18 and err.count("\n") == 1 and round(width / 72, 2) == 13.33
+    status, _, err = call(capsys, "draw", "transformer-base", "--slides", "--out",
+                          tmp_path / "base.svg")
+    assert (status, err) == (0, "")
 
 
 @pytest.mark.slow

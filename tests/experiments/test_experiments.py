@@ -12,7 +12,8 @@ import pytest
 from command import call
 from marks import quick_among
 from numformer.experiments import EXPERIMENTS, Experiment, Outcome, trained, trainer_of
-from numformer.plots.axes import new_axes
+from numformer.plots.axes import new_axes, slides
+from numformer.plots.style import smallest_text
 from numformer import recipes
 from numformer.recipes import PRESETS, Claim, all_claims
 from numformer.recipes.preset import more
@@ -39,6 +40,10 @@ def test_an_experiment_returns_the_figures_of_its_claims_and_draws_them(name):
         assert {claim.figure, *([claim.beats] if claim.beats else [])} <= set(outcome.figures)
         assert not claim.ahead_of                                     # all is in one experiment
     assert outcome.picture() is not None
+    with slides():
+        figure = outcome.picture().figure
+    assert figure.get_size_inches().tolist() == [13.33, 7.5]
+    assert smallest_text(figure) > 17.95
 
 
 def test_no_experiment_has_the_name_of_a_preset():
@@ -53,6 +58,14 @@ def test_the_verb_prints_figures_and_draws(capsys, tmp_path, monkeypatch):
     lines = printed.splitlines()
     assert lines[:3] == ["What is the half of a seed?", "a table", "half: 1.5"]
     assert json.loads(lines[-1]) == {"figures": {"half": 1.5, "steps": 5}, "files": [str(out)]}
+
+
+def test_the_verb_draws_for_slides(capsys, tmp_path, monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "half", HALF)
+    out = tmp_path / "half.svg"
+    status, _, err = call(capsys, "experiment", "half", "--slides", "--dark", "--out", out)
+    assert (status, err) == (0, "")
+    assert 'width="959.76pt" height="540pt"' in out.read_text(encoding="utf-8")
 
 
 def test_the_verb_lists_all_experiments(capsys, monkeypatch):

@@ -15,6 +15,7 @@ from numformer.plots import architecture_diagram, computation_graph, dark, slide
 from numformer.plots.diagrams.computation import WIDEST
 from numformer.plots.diagrams.ink import DARK, LIGHT, wrapped
 from numformer.plots.diagrams.layers import ranked
+from numformer.plots.style import smallest_text
 from numformer.verify.registry import ESTIMATORS, LAYERS
 
 ONE_OF_EACH = {type(case.layer()).__name__: case for case in reversed(LAYERS + ESTIMATORS)}
@@ -115,13 +116,29 @@ def test_one_block_is_drawn_with_its_parts(name, number):
     lambda: computation_graph(attention(), X, backward=True)])
 def test_slides_are_16_to_9_and_dark_ground_has_light_ink(draw):
     with slides():
-        width, height = draw().get_figure().get_size_inches()
-    assert 1.6 < width / (height - 0.5) < 1.9
+        assert draw().get_figure().get_size_inches().tolist() == [13.33, 7.5]
     with dark():
         ax = draw()
     colours = {text.get_color() for text in ax.texts}
     assert colours <= set(DARK) and DARK.ink in colours
     ax.figure.canvas.draw()
+
+
+@pytest.mark.parametrize("name, block", quick_among(
+    [*((name, None) for name in ("transformer-base", "bert-base", "gpt2", "t5-small", "vit-base",
+                                 "mixtral-8x7b")),
+     *((name, 1) for name in ("transformer-base", "gpt2", "mixtral-8x7b", "swin-t"))],
+    [("transformer-base", None), ("gpt2", 1)]))
+def test_a_diagram_on_a_slide_can_be_read_from_the_last_row(name, block):
+    """Names in at least 18 points on a page 13.33 inches wide, and none over another."""
+    with slides():
+        ax = architecture_diagram(EXAMPLES[name], title=name, block=block)
+    assert ax.figure.get_size_inches().tolist() == [13.33, 7.5]
+    assert smallest_text(ax.figure) >= 18
+    boxes = {word for box, _ in architecture(EXAMPLES[name], block).boxes()
+             for word in box.name.split()}
+    assert boxes <= set(" ".join(texts(ax)).split())
+    check_texts(ax)
 
 
 def test_given_axes_are_drawn_on_with_smaller_texts():

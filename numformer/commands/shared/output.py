@@ -14,7 +14,7 @@ from numformer.commands.shared.process import Messages
 from numformer.files import write_atomically
 from numformer.finite import NotFinite, quiet
 from numformer.seeds import SAMPLES, branch
-from numformer.terminal import show_text
+from numformer.terminal import printable, show_text
 
 FORMATS = (".png", ".svg", ".pdf")
 
@@ -103,7 +103,8 @@ def add_style_arguments(parser):
     """The options --dark and --slides of pictures."""
     parser.add_argument("--dark", action="store_true", help="draw for a dark screen")
     parser.add_argument("--slides", action="store_true",
-                        help="draw for slides: 16:9, with text of at least 18 points")
+                        help="draw for slides: 16:9, with text of at least 18 points on a slide "
+                        "13.33 inches wide, or a line that says how small it is")
 
 
 @contextmanager
@@ -134,8 +135,18 @@ def save_picture(picture, path):
     kind, data = Path(path).suffix.lower(), io.BytesIO()
     metadata = {".png": {"Software": None, "Description": words_on(picture)},
                 ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}[kind]
+    _warn_of_small_text(picture.figure, path)
     picture.figure.savefig(data, format=kind[1:], dpi=120, metadata=metadata)
     write_atomically(path, data.getvalue())
+
+
+def _warn_of_small_text(figure, path):
+    from numformer.plots.style import SLIDE_SIZE, in_slides, smallest_text
+
+    if in_slides() and (points := smallest_text(figure)) < SLIDE_SIZE - 0.05:
+        print(printable(f"numformer: {path} has text of {points:.0f} points on a slide, where "
+                        f"{SLIDE_SIZE} are readable; show a part of it, such as draw --block 1"),
+              file=sys.stderr)
 
 
 def words_on(picture):

@@ -3,7 +3,7 @@
 from numformer.analysis.structure.architecture import architecture
 from numformer.description import Architecture
 from numformer.plots.axes import in_slides, styled
-from numformer.plots.diagrams.ink import Canvas, axes_of, wrapped
+from numformer.plots.diagrams.ink import LARGE, POINTS, Canvas, axes_of, on_slide, wrapped
 from numformer.plots.diagrams.layout import GAP, Drawing, Style, aside, series_size, size_of
 
 MARGIN, APART, CHANNEL = 0.3, 1.0, 0.5                        # around all; columns; pieces
@@ -20,7 +20,8 @@ def architecture_diagram(model, ax=None, title="", backward=False, block=None):
 
     A box has the name of its layer, the shape of its output (blue), its sizes, the page that
     defines it (grey) and its number of parameters; "tied" are those that a box before has. Equal
-    blocks are drawn once, with their number. A long column is continued to the right.
+    blocks are drawn once, with their number. A long column is continued to the right. On a slide
+    boxes have their names alone, so that the text is large.
 
     Parameters
     ----------
@@ -54,15 +55,15 @@ def architecture_diagram(model, ax=None, title="", backward=False, block=None):
     """
     found = model if isinstance(model, Architecture) and block is None else architecture(
         model, block)
-    style = Style(backward, block is not None)
-    limits = [0.5 * k for k in range(4, 40)] if in_slides() else (
+    slide = in_slides() and ax is None
+    style = Style(backward, block is not None, slide)
+    limits = [0.25 * k for k in range(6, 80)] if slide else (
         TALLEST if block is None else [7.0])
     plans = [_Plan(found, style, limit) for limit in limits]
-    plan = min(plans, key=lambda each: max(each.width, each.height * 16 / 9) if in_slides()
-               else each.cost)
+    plan = min(plans, key=lambda each: on_slide(each.width, each.height) if slide else each.cost)
     size = plan.width, plan.height
-    if in_slides():
-        size = max(plan.width, plan.height * 16 / 9), max(plan.height, plan.width * 9 / 16)
+    if slide:
+        size = on_slide(*size)
     if block is not None and title:
         title += f", block {block}"
     count = f"{found.parameters:,} parameters"
@@ -84,10 +85,24 @@ class _Plan:
         inner = sum(sum(each) + CHANNEL * (len(each) - 1) for each in widths)
         joint, above = series_size(found.joint, style) if found.joint else (0.0, 0.0)
         self.width = max(inner + APART * (len(widths) - 1), joint) + 2 * MARGIN
-        self.sizes = wrapped(_sizes_text(found), self.width - 2 * MARGIN)
-        self.low = 0.21 * len(self.sizes) + 0.45
+        self.points = LARGE if style.brief else POINTS
+        self.line = 0.21 * self.points / POINTS
         self.tall = max(series_size(piece, style)[1] for pieces in self.columns for piece in pieces)
-        self.height = self.low + self.tall + above + GAP + 0.1
+        self.above = above
+        room = max(self.width, 1.8 * self._height(1)) if style.brief else self.width   # of a slide
+        self.sizes = wrapped(_sizes_text(found), room - 2 * MARGIN, self.points)
+        self.low, self.height = self._low(len(self.sizes)), self._height(len(self.sizes))
+
+    def _low(self, lines):
+        """Inches below the columns, for some lines about sizes."""
+        return self.line * lines + 0.24 + self.line
+
+    def _height(self, lines):
+        return self._low(lines) + self.tall + self.above + GAP + 0.1
+
+    def _input(self, column):
+        """What a column reads, on a slide without its shape."""
+        return column.input.partition(" (")[0] if self.style.brief else column.input
 
     @property
     def cost(self):
@@ -99,7 +114,8 @@ class _Plan:
         """Draw everything with the lower left corner there."""
         canvas, y = drawing.canvas, bottom + self.low
         for k, line in enumerate(self.sizes):
-            canvas.write(left + self.width / 2, bottom + self.low - 0.45 - 0.21 * k, line, "blue")
+            canvas.write(left + self.width / 2, y - 0.24 - self.line * (k + 1), line, "blue",
+                         self.points)
         x, outputs = left + MARGIN, []
         for column, pieces in zip(self.found.columns, self.columns):
             if outputs:
@@ -126,7 +142,8 @@ class _Plan:
             width, _ = series_size(piece, self.style)
             centre, channel = x + width / 2, x - CHANNEL / 2
             if ends is None:
-                drawing.canvas.write(centre, y - 0.1, column.input)
+                drawing.canvas.write(centre, y - 0.1 * self.points / POINTS, self._input(column),
+                                     points=self.points)
                 ends = [((centre, y + 0.04),)] if column.input else []
             else:
                 end, = ends

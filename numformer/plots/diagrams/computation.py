@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from numformer.analysis.structure.computation import computation
 from numformer.plots.axes import in_slides, styled
-from numformer.plots.diagrams.ink import SMALL, Canvas, Text, axes_of, text_width, wrapped
+from numformer.plots.diagrams.ink import SMALL, Canvas, Text, axes_of, on_slide, text_width, wrapped
 from numformer.plots.diagrams.layers import ranked
 
 MARGIN, RANKS, WIDEST, APART = 0.25, 0.36, 2.9, 0.7   # inches: around; between ranks; of texts
@@ -78,8 +78,8 @@ def draw_computation(found, title, ax=None):
     width = wide + 2 * MARGIN + sum(APART + each for each in widths[1:])
     height = max(heights) + 0.5
     size = (width, height)
-    if in_slides():
-        size = max(width, height * 16 / 9), max(height, width * 9 / 16)
+    if in_slides() and ax is None:
+        size = on_slide(*size)
     ax, scale = axes_of(size, ax, title)
     canvas, left = Canvas(ax, scale=scale), (size[0] - width) / 2 + MARGIN
     bottom = (size[1] - height) / 2

@@ -6,9 +6,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from numformer.plots.axes import is_dark, new_figure
+from numformer.plots.axes import in_slides, is_dark, new_figure
+from numformer.plots.style import SLIDE, SLIDE_SIZE
 
-POINTS, SMALL, LINE = 12, 10, 1.42                            # of texts; of lines, in text heights
+POINTS, SMALL, LARGE, LINE = 12, 10, 36, 1.42                  # of texts; of lines, in text heights
+TITLED = SLIDE[0], SLIDE[1] - 0.6                             # inches of a slide below its title
 
 
 class Palette(NamedTuple):
@@ -233,10 +235,24 @@ def parallel(points, distance):
     return moved
 
 
+def on_slide(width, height):
+    """The size of a diagram with the room around it that makes it fill a slide.
+
+    A small one gets more, so that its text has at most 21 points.
+    """
+    least = TITLED[0] * LARGE / (7 / 6 * SLIDE_SIZE)
+    width = max(width, height * TITLED[0] / TITLED[1], least)
+    return width, width * TITLED[1] / TITLED[0]
+
+
 def axes_of(size, ax, title):
     """Axes of `size` inches without ticks, and the scale: those given, or of a new figure."""
     width, height = size
-    if ax is None:
+    points = 14
+    if ax is None and in_slides():
+        ax = new_figure(SLIDE, layout=None).add_axes((0, 0, 1, TITLED[1] / SLIDE[1]))
+        points = 7 / 6 * SLIDE_SIZE
+    elif ax is None:
         room = 0.5 if title else 0.1
         figure = new_figure((width, height + room), layout=None)
         ax = figure.add_axes((0, 0, 1, height / (height + room)))
@@ -246,5 +262,6 @@ def axes_of(size, ax, title):
     scale = min(box.width / width, box.height / height) / ax.figure.dpi
     if title:
         palette = DARK if is_dark(ax) else LIGHT
-        ax.set_title(title, fontsize=14 * min(scale, 1.0), fontweight="bold", color=palette.ink)
+        ax.set_title(title, fontsize=points * min(scale, 1.0) if points == 14 else points,
+                     fontweight="bold", color=palette.ink)
     return ax, scale

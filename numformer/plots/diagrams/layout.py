@@ -4,24 +4,30 @@ from functools import lru_cache
 from typing import NamedTuple
 
 from numformer.description import Box, Residual, Row, Stack
-from numformer.plots.diagrams.ink import SMALL, Text, text_width, wrapped
+from numformer.plots.diagrams.ink import LARGE, SMALL, Text, text_width, wrapped
 
-WIDE, NARROW = 3.9, 1.7                                       # of boxes: whole models; one block
+WIDE, NARROW, BRIEF = 3.9, 1.7, 3.2                           # of boxes: models; one block; slides
 GAP, BETWEEN, RADIUS = 0.27, 0.25, 0.13                         # above each other; in rows; of sums
 FORK, ASIDE, PADDING = 0.16, 0.28, 0.2                        # residual connections; of frames
 FACES = (("Norm", "quiet"), ("ttention", "pale"))
 
 
 class Style(NamedTuple):
-    """How boxes are written: with equations, and narrow for one block."""
+    """How boxes are written: with equations, narrow for one block, brief (names) for slides."""
 
     backward: bool = False
     narrow: bool = False
+    brief: bool = False
 
 
 @lru_cache(maxsize=4096)
 def texts_of(box, style):
     """The lines of a box, a tuple of `Text`; and its width."""
+    if style.brief:
+        texts = [Text(line, points=LARGE) for line in wrapped(box.name, BRIEF, LARGE)]
+        texts += [Text(line, colour="orange", points=LARGE) for line in box.gradient
+                  if style.backward]
+        return tuple(texts), max(text.width for text in texts) + 0.2
     shape = f"({', '.join(f'{size:,}' if type(size) is int else size for size in box.shape)})"
     number = "tied" if box.tied else _scaled(box.parameters)
     inside = (NARROW if style.narrow else WIDE) - 0.3
@@ -65,7 +71,7 @@ def size_of(part, style):
     """(width, height) of a part in inches, without the gap below it."""
     if isinstance(part, Box):
         texts, width = texts_of(part, style)
-        return width, sum(text.height for text in texts) + 0.14
+        return width, sum(text.height for text in texts) + (0.04 if style.brief else 0.14)
     if isinstance(part, Row):
         sizes = [series_size(series, style) for series in part.series]
         return (sum(width for width, _ in sizes) + BETWEEN * (len(sizes) - 1),
@@ -76,7 +82,12 @@ def size_of(part, style):
     width, height = series_size(part.parts, style)
     notes = [size_of(box, style._replace(narrow=True)) for box in part.shared]
     return width + 2 * PADDING, max(
-        height + PADDING + 0.05, sum(tall + 0.4 for _, tall in notes) + 0.8)
+        height + PADDING + 0.05, sum(tall + _note(style) for _, tall in notes) + 0.8)
+
+
+def _note(style):
+    """Inches above a shared box: for its label, and up to the next one."""
+    return 1.0 if style.brief else 0.4
 
 
 def series_size(parts, style):
@@ -91,7 +102,8 @@ def series_size(parts, style):
 def aside(parts, style):
     """Inches that parts need to the right of their width, for what is written next to frames."""
     stacks = [part for part in parts if isinstance(part, Stack)]
-    return max([0.0, *(0.65 for stack in stacks if stack.repeat > 1), *(
+    times = 1.5 if style.brief else 0.65
+    return max([0.0, *(times for stack in stacks if stack.repeat > 1), *(
         0.2 + size_of(box, style._replace(narrow=True))[0]
         for stack in stacks for box in stack.shared)])
 
@@ -129,7 +141,8 @@ class Drawing:
         if len(ends) > 1:
             width = max(width, 2 * max(abs(end[-1][0] - x) for end in ends) + 0.5)
         face = next((face for word, face in FACES if word in box.name), "ground")
-        self.canvas.box(x, y, width, height, texts, face, centred=self.style.narrow)
+        self.canvas.box(x, y, width, height, texts, face,
+                        centred=self.style.narrow or self.style.brief)
         for end in ends if box.reads_input else ():
             (low, _), middle = end[-1], y - GAP / 2
             corner = [] if abs(low - x) <= width / 2 else [(low, middle), (x, middle)]
@@ -185,14 +198,16 @@ class Drawing:
         self.canvas.frame(x - half, y, x + half, top)
         if stack.repeat > 1:
             self.canvas.write(x + half + 0.1, top - 0.14, f"× {stack.repeat}", ha="left",
-                              points=15, fontweight="bold")
+                              points=LARGE if self.style.brief else 15, fontweight="bold")
         low, narrow = y + 0.35, self.style._replace(narrow=True)
         for box in stack.shared:
             wide, tall = size_of(box, narrow)
-            self.canvas.write(x + half + 0.14, low + tall + 0.12, "one for all blocks", "grey",
-                              ha="left", points=SMALL)
+            label, points = (("shared", LARGE) if self.style.brief
+                             else ("one for all blocks", SMALL))
+            self.canvas.write(x + half + 0.14, low + tall + 0.012 * points, label, "grey",
+                              ha="left", points=points)
             self.canvas.box(x + half + 0.14 + wide / 2, low, wide, tall, texts_of(box, narrow)[0],
                             centred=True)
             self.canvas.arrow((x + half + 0.14, low + tall / 2), (x + half, low + tall / 2))
-            low += tall + 0.4
+            low += tall + _note(self.style)
         return [(*end, (end[-1][0], top)) for end in outs], top
