@@ -23,7 +23,7 @@ def refused(seeds, names=PROBLEMS):
                 except AssertionError as error:       # of `Instance`
                     yield called, seed, str(error)
                     continue
-                if not verdict or verdict.remarks or "Not tested" in verdict.text:
+                if not verdict or verdict.remarks or verdict.not_tested:
                     yield called, seed, verdict.text
 
 
