@@ -1,4 +1,4 @@
-"""Code, output, formulas and text cut to the size of a slide
+"""Code, output, formulas, pictures and text cut to the size of a slide
 
 A slide is 1200 x 675 pixels (of 1280 x 720, reveal.js leaves a margin of 4%). Heights are estimates
 from lengths: a test measures in a browser that nothing is cut off.
@@ -9,14 +9,15 @@ import re
 import textwrap
 import tokenize
 
-ROOM = 630                                # pixels for a slide's heading and content
+ROOM = 640                                # pixels for a slide's heading and content
 WIDTH = 1150
 FONT, LINE = 28, 38                       # of text
 COLUMNS = 84                              # characters of text in a line
 CODE_FONTS = range(28, 15, -1)            # largest first
 CHARACTER = 0.605                         # width of a character of code over its font size
 LINES = 12                                # of code on a slide; a few more rather than a bad cut
-FORMULA = 56                              # widest formula, in its letters
+SHAPE, TALL, GAP = 2.1, 1.3, 40           # of pictures: width over height, and the reverse
+FORMULA = 60                              # widest formula, in its letters
 
 
 def height_of_text(text):
@@ -142,14 +143,16 @@ def split_at(tex, mark):
 
 def letters(tex):
     """About how many letters wide a formula is."""
-    tex = re.sub(r"\\begin\{\w+\}|\\end\{\w+\}|\\(left|right|bar|hat|tilde|mathrm|text|mathbf|big|"
-                 r"Big|operatorname|displaystyle)\b!?|\\[,!]|[{}&]", "", re.sub(
-                     r"\\[dt]?frac\s*(\{[^{}]*\}|\w)\s*(\{[^{}]*\}|\w)",
-                     lambda found: max(found[1], found[2], key=len), tex))
-    tex = re.sub(r"\\qquad", "xxx", re.sub(r"\\quad|\\;", "x", tex))
+    tex = re.sub(r"\\[dt]?frac\s*(\{[^{}]*\}|\w)\s*(\{[^{}]*\}|\w)",
+                 lambda found: max(found[1], found[2], key=len), tex)
+    tex = re.sub(r"\\text\{([^{}]*)\}", lambda found: found[1].replace(" ", "x"), tex)
+    tex = re.sub(r"\\(begin|end)\{\w+\}|\\(left|right|bar|hat|tilde|mathrm|mathbf|big|Big|overline|"
+                 r"operatorname|displaystyle|phantom)\b!?|\\[,!]|[{}&]", "", tex)
+    tex = tex.replace(r"\qquad", "xxxx").replace(r"\quad", "xx").replace(r"\;", "x")
+    tex = re.sub(r"\\(cdot|odot|times|to|le|ge|approx|in|sum|prod|Rightarrow)\b", "xx", tex)
     tex = re.sub(r"\\[a-zA-Z]+|\\.", "x", tex)
-    small = sum(len(part) for part in re.findall(r"[_^](\w)", tex))
-    return len(re.sub(r"[\s_^]", "", tex)) + 0.8 * len(re.findall(r"[=+<>-]", tex)) - 0.3 * small
+    wide, small = len(re.findall("[A-Z=+<>-]", tex)), len(re.findall(r"[_^]\w", tex))
+    return len(re.sub(r"[\s_^]", "", tex)) + 0.6 * wide - 0.3 * small
 
 
 def rows(tex):
@@ -174,21 +177,20 @@ def rows(tex):
 
 
 def broken(tex):
-    """Lines of a formula that is too wide, broken at its widest spaces."""
-    if letters(tex) <= FORMULA:
-        yield tex
-        return
-    for mark in (r"\qquad", r"\quad"):
+    """Lines of a formula that is too wide, broken at its widest spaces, or before equal signs."""
+    for mark, indent in ((r"\qquad", ""), (r"\quad", ""), ("=", r"\qquad = ")):
         parts = split_at(tex, mark)
-        if len(parts) > 1:
-            break
-    line = ""
-    for part in parts:
-        if line and letters(line + mark + part) > FORMULA:
+        if letters(tex) > FORMULA and len(parts) > 1:
+            line = parts[0]
+            for part in parts[1:]:
+                if letters(line + mark + part) > FORMULA:
+                    yield from broken(line.strip())
+                    line = indent + part.strip()
+                else:
+                    line += mark + part
             yield line.strip()
-            line = ""
-        line += (mark if line else "") + part
-    yield line.strip()
+            return
+    yield tex
 
 
 def height_of_formula(tex):
@@ -196,4 +198,37 @@ def height_of_formula(tex):
     matrix = max([body.count(r"\\") for body in re.findall(
         r"\\begin\{(?:\w*matrix|cases|aligned)\}(.*?)\\end", tex, re.DOTALL)], default=0)
     tall = bool(re.search(r"frac|sum|prod|int\b|binom|sqrt", tex))
-    return 58 + 54 * tall + 48 * matrix + 45 * int(letters(tex) > FORMULA * 1.2)
+    return 58 + 42 * tall + 48 * matrix + 45 * int(letters(tex) > FORMULA * 1.2)
+
+
+def folded(png):
+    """A picture (PNG, bytes) that is taller than wide, in columns side by side.
+
+    It is cut where the fewest lines cross; what leaves a column below goes on at the top of the
+    next, at the same distance from the left.
+    """
+    import numpy as np
+    from PIL import Image
+
+    picture = Image.open(io.BytesIO(png)).convert("RGB")
+    wide, high = picture.size
+    columns = round((SHAPE * high / wide) ** 0.5)
+    if high < TALL * wide or columns < 2:
+        return png
+    ink = (np.asarray(picture.convert("L")) < 200).sum(axis=1)
+    edges = [0]
+    for column in range(1, columns):
+        near = np.arange(int(high * (column - 0.3) / columns), int(high * (column + 0.3) / columns))
+        far = abs(near - high * column / columns)
+        edges.append(int(near[np.lexsort((far, ink[near]))[0]]))
+    edges.append(high)
+    tallest = max(end - start for start, end in zip(edges, edges[1:]))
+    made = Image.new("RGB", (columns * wide + (columns - 1) * GAP, tallest), "white")
+    for column, (start, end) in enumerate(zip(edges, edges[1:])):
+        left = column * (wide + GAP)
+        made.paste(picture.crop((0, start, wide, end)), (left, 0))
+        if column:
+            made.paste("lightgray", (left - GAP // 2, 0, left - GAP // 2 + 2, tallest))
+    out = io.BytesIO()
+    made.save(out, "PNG")
+    return out.getvalue()

@@ -126,7 +126,7 @@ function problems(slide) {
         words((parent.closest(flat) || parent).textContent));
   }
   said.push(...small);
-  if (slide.querySelector('.mjx-merror, .MathJax_Error, .noError, [style*="color: red"]'))
+  if (slide.querySelector('.mjx-merror, .mjx-noError, [style*="color: red"]'))
     said.push('MathJax error');
   for (const part of slide.querySelectorAll('p, li, td, h1, h2, h3'))
     if (!inside(part, hidden) && [...part.childNodes].some(

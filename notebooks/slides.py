@@ -14,6 +14,7 @@ and name the folder:
 """
 
 import argparse
+import base64
 import html
 import re
 import sys
@@ -68,7 +69,8 @@ STYLE = """
 {fonts}
 </style>
 <script type="text/x-mathjax-config">
-MathJax.Hub.Config({displayAlign: "left", displayIndent: "1em"});
+MathJax.Hub.Config({displayAlign: "left", displayIndent: "1em",
+                    CommonHTML: {scale: 94, linebreaks: {automatic: false}}});
 </script>
 """.replace("{fonts}", "\n".join(
     f".reveal .celltag_code-{font} pre {{ font-size: {font}px; }}" for font in fitting.CODE_FONTS))
@@ -217,7 +219,8 @@ def of_code(cell, heading):
     for output in cell.outputs:
         data = output.get("data", {})
         if "image/png" in data:
-            png = data["image/png"].replace("\n", "")
+            png = base64.b64decode(data["image/png"])
+            png = base64.b64encode(fitting.folded(png)).decode()
             yield Piece("picture", cell_of(f'<p><img alt="{html.escape(heading)}" '
                                            f'src="data:image/png;base64,{png}"></p>'), 0)
 

@@ -1,5 +1,6 @@
 """Slides exported from the lessons: what is shown, what is said, and no warnings."""
 
+import io
 import re
 import sys
 from pathlib import Path
@@ -87,7 +88,9 @@ def test_questions_are_found_with_their_answers():
     assert list(slides.questions(f"Text.\n\n{answer}")) == []
 
 
-PICTURE = nbformat.v4.new_output("display_data", {"image/png": "AAAA"})
+DOT = ("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAAAAAA6fptVAAAACklEQVR4nGP4DwABAQEAsTj2tgAAAABJRU5ErkJggg"
+       "==")
+PICTURE = nbformat.v4.new_output("display_data", {"image/png": DOT})
 
 
 def test_code_and_its_picture_are_two_slides_and_setup_is_none():
@@ -149,6 +152,24 @@ def test_a_wide_formula_is_broken_at_its_spaces_outside_braces():
     assert list(fitting.rows(r"$$a \qquad b$$")) == [r"a \qquad b"]
     whole = rf"\left( {left} \qquad {right} \right)"
     assert list(fitting.rows(f"$${whole}$$")) == [whole]
+
+
+def test_a_tall_picture_is_folded_where_the_fewest_lines_cross():
+    Image, np = pytest.importorskip("PIL.Image"), pytest.importorskip("numpy")
+
+    def png(array):
+        made = io.BytesIO()
+        Image.fromarray(array).save(made, "PNG")
+        return made.getvalue()
+
+    tall = np.zeros((400, 200), np.uint8)                       # black, but for one row
+    tall[190] = 255
+    folded = np.asarray(Image.open(io.BytesIO(fitting.folded(png(tall)))).convert("L"))
+    assert folded.shape == (210, 2 * 200 + fitting.GAP)
+    assert (folded[:190, :200] == 0).all() and (folded[190:, :200] == 255).all()
+    assert (folded[0, -200:] == 255).all() and (folded[1:, -200:] == 0).all()
+    wide = png(tall.T)
+    assert fitting.folded(wide) == wide
 
 
 @pytest.mark.parametrize("path", every(12, LESSONS), ids=lambda path: path.stem)
