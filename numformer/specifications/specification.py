@@ -80,7 +80,7 @@ def specify(function, wanted, levels=(), cases=(), mistakes=(), **more):
     gradient = getattr(functional, f"{name}_backward")
     cases = cases or [drawn_case(name if number == 0 else f"{name}, {level}", make, wanted)
                       for number, (level, make) in enumerate(dict(levels).items())
-                      if not isinstance(make, Level) or make == Level(make.make, shows=make.shows)]
+                      if number == 0 or not isinstance(make, Level)]
     cases = [case if case.gradient else replace(case, function=case.function or function,
                                                 gradient=gradient) for case in cases]
     SPECIFICATIONS[name] = Specification(function, gradient, wanted, with_edges(

@@ -140,11 +140,12 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
     for level in levels or ():
         check_choice("check", "level", level, list(offered_levels(problem, backward)))
     check_limits(seconds, memory, process)
-    with student(fn, seconds, memory, process) as asked:
+    names = own_names(fn, problem, backward), positional_names(fn, keywords=True)
+    with student(fn, seconds, memory, process) as asked:      # who may change what names mean
         verdict = compared(name, problem, backward, asked, seed, levels, cause)
     if verdict:
         record_pass(name)
-    record_names(name, own_names(fn, problem, backward), positional_names(fn, keywords=True))
+    record_names(name, *names)
     return verdict
 
 

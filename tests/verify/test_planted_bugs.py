@@ -16,6 +16,7 @@ import planted_bugs
 from numformer import check, layers, models
 from numformer import functional as F
 from numformer.specifications import MISTAKES, PAIRS, SPECIFICATIONS
+from numformer.teaching.own_names import own_names, renamed
 from numformer.verify import LAYER_BOUND, MODEL_BOUND, gradcheck
 from numformer.verify.registry import LAYERS, LOSSES, MODELS
 from numformer.verify.tensors import resolved
@@ -95,7 +96,9 @@ def test_a_bug_in_a_function_is_found_and_its_cause_named(bug, seed):
     for cause in causes:
         verdict = check(name, gradient, seed)
         text = " ".join(str(verdict).split())                     # lines are wrapped
-        assert not verdict and cause in verdict.cause and cause in text, text
+        specification = SPECIFICATIONS[name.removesuffix("_backward")]
+        own = renamed(cause, own_names(gradient, specification, True))
+        assert not verdict and cause in verdict.cause and own in text, text
 
 
 def has_part(layer, kind):
