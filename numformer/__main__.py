@@ -1,5 +1,6 @@
 """python -m numformer, and the command numformer: one verb in a process of its own."""
 
+import signal
 import sys
 
 from numformer.commands.shared import process
@@ -11,12 +12,16 @@ def command():
     from numformer.cli import main
 
     try:
-        status = main()
-    except SystemExit as end:                                # --help, or wrong usage
-        status = end.code
+        try:
+            status = main()
+        except SystemExit as end:                            # --help, or wrong usage
+            status = end.code
+        status = process.finish(status)
     except process.Ended as end:                             # SIGTERM or SIGHUP
         process.end_by(end.number)
-    sys.exit(process.finish(status))
+    except KeyboardInterrupt:                                # a second one, while the first stops
+        process.end_by(signal.SIGINT)
+    sys.exit(status)
 
 
 if __name__ == "__main__":

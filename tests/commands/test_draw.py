@@ -46,9 +46,9 @@ def test_a_layer_is_drawn_with_what_it_keeps(capsys, tmp_path):
                               tmp_path / "attention.svg", "--json")
     forward, backward = last_json(printed)["computations"]
     assert status == 0 and backward["function"] == "backward"
-    assert forward["saved"] == "(x, q, k, v, p)"
-    assert {"x", "q", "k", "v", "p"} == {each["name"] for each in forward["variables"]
-                                         if each["role"] == "saved"}
+    assert forward["saved"] == "(x, q, k, v, p, o)"
+    assert {"x", "q", "k", "v", "p", "o"} == {
+        each["name"] for each in forward["variables"] if each["role"] == "saved"}
     assert [step["text"] for step in forward["steps"] if step["name"]] == [
         "q kᵀ / √D", "softmax(scores)", "p v"]
 

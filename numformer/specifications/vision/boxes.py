@@ -119,7 +119,7 @@ specify(
         ("the enclosing box is left out of union / enclosing area: this is less than the gradient "
          "of the generalized IoU", plain_iou),
         ("b gets no gradient, but the overlap depends on both boxes", iou_of_the_first_alone)],
-    last_axes={"a": 1, "b": 1},
+    last_axes={"a": 1, "b": 1}, names={"inner": "I", "union": "U", "outer": "E"},
     hints=(
         "Three areas are needed: of the intersection, of the union, and of the smallest box "
         "around both.",

@@ -14,6 +14,7 @@ from inspect import unwrap
 
 from numformer import functional
 from numformer.specifications import SPECIFICATIONS
+from numformer.teaching.support.docstrings import docstring
 
 LONGEST = 64                                              # characters of an expression
 DEPTH = 3                                                 # variables that stand for others
@@ -109,7 +110,7 @@ def symbols(function):
     >>> sorted(symbols(F.rms_norm_backward))
     ['C', 'dweight', 'dx', 'dy', 'g', 'gamma', 'r', 'x_hat']
     """
-    text = inspect.getdoc(unwrap(function)) or ""
+    text = docstring(function)
     formulas = " ".join(re.findall(r"\.\. math::\s*(.*?)(?:\n\s*\n|\Z)", text, re.DOTALL)
                         + re.findall(r":math:`([^`]*)`", text))
     formulas = re.sub(r"\\(?:mathrm|operatorname|text|begin|end)\{[^{}]*\}", " ", formulas)
@@ -158,7 +159,7 @@ def _elsewhere(mutant, pair):
     if not hasattr(functional, name) or name in [one.__name__ for one in pair]:
         return ""
     base = name.removesuffix("_backward")
-    if base not in FUNCTIONS and not any(base in (inspect.getdoc(one) or "") for one in pair):
+    if base not in FUNCTIONS and not any(base in docstring(one) for one in pair):
         raise Unspeakable(f"{base} is a part that only the reference has")
     return f" in the backward of {base}" if base != name else f" in {base}"
 

@@ -15,6 +15,7 @@ from numformer.files import MIB, read_file
 from numformer.specifications import find_problem
 from numformer.teaching.check import check
 from numformer.teaching.judge import answers_of
+from numformer.teaching.support.docstrings import docstring
 
 # (points, step)
 DERIVATION = (
@@ -122,7 +123,7 @@ def _derived(exercise, form):
     if exercise.kind == "own":
         return "The ideas and the last hint below."
     _, problem, _ = find_problem(exercise.function(form))
-    text = re.split(r"\n(?:Parameters|Returns)\n---", inspect.getdoc(problem.gradient))[0]
+    text = re.split(r"\n(?:Parameters|Returns)\n---", docstring(problem.gradient))[0]
     text = re.sub(r":math:`([^`]*)`", r"$\1$", text.replace("``", "`"))
     return re.sub(r"^\.\. math::\s*((?:.*\S.*\n?)(?:\n?[ ]+.*\n?)*)",
                   lambda found: f"$$\n{inspect.cleandoc(found[1])}\n$$\n", text,

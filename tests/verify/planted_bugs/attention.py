@@ -18,7 +18,7 @@ FUNCTIONS = [
     ("dot_scores_backward", "dscores @ k, dscores.mT @ q", "dscores @ k, -dscores.mT @ q",
      "sign of dk is wrong"),
     ("dot_scores_backward", "dscores @ k, dscores.mT @ q", "dscores.mT @ q, dscores @ k",
-     "reverse order"),
+     "in another order: dk, dq"),
     ("general_scores_backward", "dscores.mT @ (q @ weight)", "dscores.mT @ (q @ weight.T)"),
     ("relative_scores_backward", "_sum_by_row(dscores, rows, len(table))",
      "_sum_by_row(dscores, rows, len(table))[..., ::-1]"),

@@ -2,7 +2,7 @@
 
 FUNCTIONS = [
     ("generalized_iou_backward", "dg * (1 / outer - inner / union / union)",
-     "-dg * inner / union / union", "without `1 / outer`"),
+     "-dg * inner / union / union", "without `1 / E`"),
     ("generalized_iou_backward", "np.where(_inner_sides(a, b).real > 0, dinner_sides, 0)",
      "dinner_sides + 0 * _inner_sides(a, b).real"),
 ]
