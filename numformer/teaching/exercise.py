@@ -68,7 +68,7 @@ class Exercise:
 
     @property
     def subject(self):
-        """What it is about: its name without the number, "bug_in_" and "_backward"."""
+        """What it is about: its name without the number, ``bug_in_`` and ``_backward``."""
         return self.name[3:].removeprefix("bug_in_").removesuffix("_backward")
 
     @property
