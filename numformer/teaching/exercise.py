@@ -90,10 +90,9 @@ class Exercise:
         return tuple(self.header("returns").split(", "))
 
     def header(self, key):
-        """An entry of the header: "goal", "needs", "lessons", "ideas", "points"; None if it is not
-        there.
+        """An entry of the header: "goal", "needs", "ideas", "points"; None if it is not there.
 
-        Optional entries are "parts", "levels", "returns" and "varies with".
+        Optional entries are "lessons", "parts", "levels", "returns" and "varies with".
         """
         found = re.search(f"^# {key}: (.*)$", self.source, re.MULTILINE)
         return found and found[1]
@@ -116,7 +115,7 @@ class Exercise:
     @property
     def lessons(self):
         """The lessons after which it is practised, a tuple of int."""
-        return tuple(map(int, self.header("lessons").split(", ")))
+        return tuple(map(int, re.findall(r"\d+", self.header("lessons") or "")))
 
     @property
     def parts(self):
