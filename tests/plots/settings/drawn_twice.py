@@ -27,7 +27,7 @@ OTHERS = (True, False, 3, 0.37, "svg", "red", "lower", "top", "right", "bold", "
 
 
 # Of tests that draw themselves, with the user's settings then, or change what they call
-OWN = {"Figure", "add_subplot", "subplots", "plot", "imshow", "text", "monkeypatch"}
+OWN = {"Figure", "add_subplot", "subplots", "plot", "imshow", "text", "set_text", "monkeypatch"}
 
 
 def other_settings():
