@@ -113,7 +113,7 @@ random problems. A file whose header says "all or nothing" gets no points for pa
 def teacher_guide(exercises, seed):
     """The guide in the teacher's folder: goals, requirements, and how grading works."""
     goals = "\n".join(f"| `{exercise.name}` | {exercise.header('goal')} | "
-                      f"{exercise.header('needs')} | {exercise.header('lessons')} |"
+                      f"{exercise.header('needs')} | {', '.join(map(str, exercise.lessons))} |"
                       for exercise in exercises)
     return filled(f"""# For teachers
 

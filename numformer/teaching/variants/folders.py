@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from numformer.teaching.assignment import filled, table
-from numformer.teaching.exercise import find_exercises
+from numformer.teaching.exercise import Exercise, find_exercises
 from numformer.teaching.manifest import MANIFEST
 from numformer.teaching.support.credit import RULE
 from numformer.teaching.variants.key import KEY
@@ -84,21 +84,23 @@ def write_variant(students, teachers, key):
 
 def students_files(key):
     """{name: text} of the students' folder."""
-    files = {"README.md": _readme(key), MANIFEST: key.manifest.text()}
-    for exercise, form in _chosen(key):
-        files[f"{exercise.name}.py"] = exercise.student(form)
-        if points_of(exercise, form):
-            files[f"{exercise.name}.md"] = page(exercise, form)
-    return files
+    return {"README.md": _readme(key), MANIFEST: key.manifest.text(),
+            **_pages(key, Exercise.student, page)}
 
 
 def teachers_files(key):
     """{name: text} of the teacher's folder, in which `key.json` is the secret."""
-    files = {KEY: key.text(), "GUIDE.md": _guide(key), MANIFEST: key.manifest.text()}
+    return {KEY: key.text(), "GUIDE.md": _guide(key), MANIFEST: key.manifest.text(),
+            **_pages(key, Exercise.teacher, model_page)}
+
+
+def _pages(key, code, words):
+    """{name: text} of each exercise: its code and, where there is a page, its answer in words."""
+    files = {}
     for exercise, form in _chosen(key):
-        files[f"{exercise.name}.py"] = exercise.teacher(form)
+        files[f"{exercise.name}.py"] = code(exercise, form)
         if points_of(exercise, form):
-            files[f"{exercise.name}.md"] = model_page(exercise, form)
+            files[f"{exercise.name}.md"] = words(exercise, form)
     return files
 
 
