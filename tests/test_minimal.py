@@ -219,6 +219,7 @@ def test_the_page_imports_numpy_and_the_standard_library_alone():
     assert modules - {"numpy"} <= sys.stdlib_module_names
 
 
+@pytest.mark.slow
 def test_training_lowers_the_loss_and_sampling_continues_the_prompt(monkeypatch, capsys):
     monkeypatch.setattr(minimal, "WIDTH", 16)
     text = "abcdef" * 200

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from marks import every
 from numformer.analysis import count, costs, model_costs
 from numformer.models import (
     GPT2, LLAMA, TRANSFORMER_2017, BertConfig, DecoderConfig, Seq2Seq, Seq2SeqConfig,
@@ -11,13 +12,13 @@ from numformer.models import (
 SIZES = dict(vocab_size=7, context_length=12, n_layers=3, n_heads=2, d_model=8)
 
 
-@pytest.mark.parametrize("options", [
+@pytest.mark.parametrize("options", every(4, [
     GPT2, LLAMA, TRANSFORMER_2017, dict(bias=False), dict(n_kv_heads=1, positions="alibi"),
     dict(n_heads=8, positions="alibi"), dict(tied=False, feedforward="relu"),
     dict(feedforward="geglu", norm="rms_norm"),
     dict(norm_first=False, positions="sinusoidal", feedforward="relu_squared"),
     dict(positions="none", feedforward="silu", dtype="float64"),
-    dict(query_key_norm=True, n_kv_heads=2, bias=False)],
+    dict(query_key_norm=True, n_kv_heads=2, bias=False)]),
     ids=lambda options: str(len(str(options))))
 def test_predicted_costs_are_the_measured_ones(options):
     sizes = dict(vocab_size=11, context_length=24, n_layers=2, n_heads=4, d_model=16, dropout=0.0)

@@ -40,6 +40,7 @@ def test_the_milestones_are_told_one_after_the_other(capsys, folder):
     assert len(found[4]["text"]) == 400
 
 
+@pytest.mark.slow
 def test_what_is_unchanged_is_in_one_line(capsys, folder):
     assembled(capsys, folder)
     status, out, _ = assembled(capsys, folder)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from command import call, last_json
-from marks import every
+from marks import quick_among
 from numformer.analysis import attention_by_layer
 from numformer.commands.shared.selection import Run
 from numformer.plots import PICTURES
@@ -14,7 +14,7 @@ OF_A_DECODER = ("attention", "grid", "heads", "rollout", "query", "positions", "
                 "flow", "residual", "activations", "lens", "contributions", "costs")
 
 
-@pytest.mark.parametrize("kind", every(4, OF_A_DECODER))
+@pytest.mark.parametrize("kind", quick_among(OF_A_DECODER, ["query", "lens"]))
 def test_plot_draws_every_kind_for_a_decoder(capsys, runs, kind, tmp_path):
     out = tmp_path / "picture.png"
     text = ["--text", "the lazy dog"] if "text" in PICTURES[kind].takes else []

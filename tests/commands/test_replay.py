@@ -139,6 +139,7 @@ def test_an_mp4_gets_its_frames_from_ffmpeg(capsys, filmed, tmp_path, monkeypatc
     assert status == 2 and "needs ffmpeg, which is not on the PATH" in err
 
 
+@pytest.mark.slow
 def test_a_page_holds_the_numbers(capsys, filmed, tmp_path):
     out, made = tmp_path / "film.html", film(filmed("gpt"))
     assert call(capsys, "replay", filmed("gpt"), "--text", TEXT, "--out", out)[0] == 0

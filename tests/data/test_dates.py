@@ -58,6 +58,7 @@ def test_ambiguous_forms_are_left_out():
     assert len(written_dates(datetime.date(2031, 5, 1))) == 14 * 5 * 3 + 3
 
 
+@pytest.mark.slow
 def test_pairs_are_a_function_of_the_seed_and_are_right():
     pairs = date_pairs(2000, seed=3)
     assert pairs == date_pairs(2000, seed=3) != date_pairs(2000, seed=4)

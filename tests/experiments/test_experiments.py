@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from command import call
-from marks import quick_among
 from numformer.experiments import EXPERIMENTS, Experiment, Outcome, trained, trainer_of
 from numformer.plots.axes import new_axes, slides
 from numformer.plots.style import smallest_text
@@ -29,7 +28,8 @@ CLAIMS = all_claims(PRESETS) | {name: each.claims for name, each in EXPERIMENTS.
 HALF = Experiment("What is the half of a seed?", half, (Claim("half", 1.0),))
 
 
-@pytest.mark.parametrize("name", quick_among(EXPERIMENTS, ["prompts"]))
+@pytest.mark.slow
+@pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiment_returns_the_figures_of_its_claims_and_draws_them(name):
     experiment = EXPERIMENTS[name]
     outcome = experiment.measure(1, FEW)

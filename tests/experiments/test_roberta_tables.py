@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from marks import quick_among
 from numformer.data import MaskedStream
 from numformer.experiments.transfer import roberta_tables as tables
 from numformer.experiments.transfer.roberta_tables import (
@@ -89,7 +88,8 @@ def test_runs_of_a_table_differ_in_its_choice_alone():
                 if len(set(found)) > 1} == changed[title]
 
 
-@pytest.mark.parametrize("dynamic", quick_among([False, True], [True]))
+@pytest.mark.slow
+@pytest.mark.parametrize("dynamic", [False, True])
 def test_a_run_has_its_masks_its_tales_and_its_second_task(dynamic):
     for form in FORMS:
         trainer, *_ = prepared(Run(form, FEW, dynamic, batch_size=7, steps=9), seed=0)

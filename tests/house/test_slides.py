@@ -172,7 +172,7 @@ def test_a_tall_picture_is_folded_where_the_fewest_lines_cross():
     assert fitting.folded(wide) == wide
 
 
-@pytest.mark.parametrize("path", every(12, LESSONS), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", every(23, LESSONS), ids=lambda path: path.stem)
 def test_a_lesson_becomes_a_deck(path, caplog):
     made = slides.deck(nbformat.read(path, as_version=4))
     shown = "\n".join(text for kind, text in kinds(made) if kind != "notes")

@@ -94,6 +94,7 @@ def test_pairs_are_framed_once(imported):
     assert task.text_of(tokenizer, target) == "fnqs"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("argv", [
     ["sample", "--tokens", "5"], ["count"], ["explore", "--text", "sort: qfns"],
     ["plot", "attention", "--out", "attention.png"]], ids=lambda argv: argv[0])
@@ -108,6 +109,7 @@ def test_an_imported_run_in_the_other_verbs(imported, capsys, monkeypatch, argv)
         assert f"{parameters:,}" in out
 
 
+@pytest.mark.slow
 def test_what_has_no_meaning_is_one_line(imported, capsys):
     for words, *argv in (
             ("makes its own examples", "eval", imported, "--data", "x.txt"),

@@ -197,6 +197,7 @@ def test_claims_hold_or_not():
     assert str(higher) == "at least 0.9, better than copied, ahead of gru"
 
 
+@pytest.mark.slow
 def test_reproduce_trains_each_seed_once_and_writes_a_table(capsys, text, tmp_path, monkeypatch):
     from numformer.commands import reproduce
 

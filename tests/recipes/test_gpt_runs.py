@@ -16,6 +16,7 @@ def decoder(tmp_path_factory, few_examples):
     return out
 
 
+@pytest.mark.slow
 def test_a_classifier_begins_with_a_decoder(decoder, capsys, tmp_path):
     flags = ["--steps", "2", "--batch-size", "8", "--eval-blocks", "6", "--learning-rate", "0",
              "--min-learning-rate", "0", "--out", tmp_path / "r"]

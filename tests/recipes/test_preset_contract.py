@@ -74,7 +74,7 @@ REFUSED_PROMPTS = {
     "vit": ("seven", "VisionTransformer cannot answer a prompt; leave --prompt out.")}
 
 
-@pytest.mark.parametrize("name", quick_among(PRESETS, QUICK))
+@pytest.mark.parametrize("name", quick_among(PRESETS, ["translate"]))
 def test_a_run_resumes_to_the_byte_and_every_verb_takes_it(name, text, few_examples, capsys,
                                                            tmp_path):
     preset, whole, parts = PRESETS[name], tmp_path / "whole" / "run", tmp_path / "parts" / "run"

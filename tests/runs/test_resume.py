@@ -32,6 +32,7 @@ def test_a_resumed_run_equals_the_uninterrupted_one_byte_for_byte(
     assert content(out) == content(run)
 
 
+@pytest.mark.slow
 def test_a_resumed_run_keeps_its_settings(capsys, run, text, tmp_path, monkeypatch):
     from numformer.recipes import PRESETS
 

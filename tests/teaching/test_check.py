@@ -9,7 +9,7 @@ from numformer import functional as F
 from numformer.specifications import MISTAKES
 
 
-@pytest.mark.parametrize("name, number", every(3, [
+@pytest.mark.parametrize("name, number", every(6, [
     (name, k) for name in MISTAKES for k in range(len(MISTAKES[name]))]))
 def test_every_known_mistake_is_recognised_as_itself(name, number):
     cause, mistake = MISTAKES[name][number]
@@ -142,7 +142,7 @@ def test_the_first_wrong_gradient_is_reported_whatever_follows_it():
         assert "must be an array of float64" in verdict.text
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", every(4, range(20)))
 def test_a_function_that_is_right_for_some_shapes_only(seed):
     """Wrong for more rows than columns: there is an answer whatever the second instance shows."""
     verdict = check("softmax_backward",

@@ -183,6 +183,7 @@ def test_the_fixture_matches(assert_matches):  # noqa: F811
         assert_matches("softmax", lambda x: x)
 
 
+@pytest.mark.slow
 def test_the_plugin_gives_a_fixture_and_a_seed(tmp_path):
     (tmp_path / "test_it.py").write_text(
         "def test_it(assert_matches):\n    assert_matches('softmax', lambda x: x)\n")

@@ -32,6 +32,7 @@ def test_a_nan_in_a_kernel_fails_the_audit(monkeypatch):
     assert not rows[0]["ok"] and rows[0]["max_error"] == np.inf
 
 
+@pytest.mark.slow
 def test_the_audit_command_prints_json_and_draws(tmp_path, capsys):
     figure = tmp_path / "audit.png"
     names = ["layer norm", "swiglu", "projections", "alibi, float"]

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import shape_comments
+from marks import every
 from numformer import backend
 from numformer import functional as F
 from numformer.specifications import PAIRS, PROBLEMS
@@ -74,8 +75,7 @@ def test_attention_whose_values_have_a_width_of_their_own():
     assert faults == [] and len(calls) >= 6
 
 
-@pytest.mark.parametrize("cases", [PAIRS, LAYERS + ESTIMATORS, *(
-    pytest.param(cases, marks=pytest.mark.slow) for cases in (MODELS, LOSSES))],
+@pytest.mark.parametrize("cases", every(4, [PAIRS, LAYERS + ESTIMATORS, MODELS, LOSSES]),
                          ids=["pairs", "layers", "models", "losses"])
 def test_everything_that_is_registered(cases):
     calls = []

@@ -145,5 +145,5 @@ def _compiled(name, cached, notice, compile_with):
 @lru_cache(maxsize=1)
 def _announce(why):
     """Print a notice, once: the other kernels follow soon."""
-    print(f"numformer: compiling kernels, {why}: 10 s, 20 for all of them",
+    print(f"numformer: compiling kernels, {why}: 20 to 60 s before the first step",
           file=sys.stderr, flush=True)

@@ -21,6 +21,7 @@ def test_the_text_is_the_same_on_every_python():
     assert hashlib.sha256(world_text(1000).encode()).hexdigest() == SHA256
 
 
+@pytest.mark.slow
 def test_so_are_all_labels_questions_and_claims():
     told = tales(1000) + tales(300, held_out=True)
     assert hashlib.sha256(json.dumps(told).encode()).hexdigest() == SHA256_OF_LABELS

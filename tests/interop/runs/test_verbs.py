@@ -78,6 +78,7 @@ def test_pictures_of_an_imported_run(imported, capsys):
     assert status != 0 and err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_fine_tuning_goes_on_from_an_imported_run(imported, capsys):
     """The loss begins where the imported model's is, and the model is the imported one's size."""
     tune = ["train", "--from", imported, "--data", "text.txt", "--steps", 3, "--eval-every", 0,

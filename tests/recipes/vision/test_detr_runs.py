@@ -81,6 +81,7 @@ def test_objects_are_where_their_ink_is():
         assert ((image > 0) == (covered > 0)).all()
 
 
+@pytest.mark.slow
 def test_perfect_finds_have_average_precision_one(monkeypatch):
     """Also with a wrong class for every object: then that of any digit alone."""
     task = TASKS["scenes"]

@@ -41,6 +41,7 @@ def reached(found):
     return [(each.name, each.reached) for each in found]
 
 
+@pytest.mark.slow
 def test_right_functions_reach_all_milestones(tmp_path, graded_by_name):
     told = []
     found = list(assemble(solved(tmp_path, ALL), PLAN, told.append))
@@ -125,6 +126,7 @@ def test_a_function_that_is_wrong_only_where_the_model_never_comes_is_used(tmp_p
         folder / "progress.json").read_text()
 
 
+@pytest.mark.slow
 def test_a_training_says_how_long_it_takes(tmp_path, graded_by_name):
     told = []
     list(assemble(solved(tmp_path, ["3"]), replace(PLAN, steps=8), told.append))

@@ -86,6 +86,7 @@ def test_attempts_are_gradings_of_a_changed_file(student, capsys):
     assert json.loads((student / RECORD).read_text())["hints"] == {}
 
 
+@pytest.mark.slow
 def test_the_page_of_a_student(student, capsys, tmp_path):
     call(capsys, "hint", "1", student)
     status, out, _ = call(capsys, "grade", student, "--html", tmp_path / "p.html")
