@@ -8,8 +8,12 @@ import textwrap
 import numpy as np
 import pytest
 
+from marks import every
 from numformer import check
 from numformer.specifications import PROBLEMS
+from numformer.specifications.edges import n_sizes
+from numformer.specifications.levels import LONG, OneLong
+from numformer.teaching.apart.messages import MOST_OF_ARRAY
 
 # A batch norm needs two vectors, so that the last two axes are kept
 TWO_VECTORS = {"batch_norm": {"x": 2}, "masked_batch_norm": {"x": 2, "mask": 1}}
@@ -40,6 +44,16 @@ def test_every_shape_with_dots_is_tested_with_other_numbers_of_axes(name):
         level = problem.levels["another number of axes"]
         found = {level(np.random.default_rng(seed))[0][first].ndim for seed in range(4)}
         assert len(found) >= 3 and arguments[first].ndim not in found
+
+
+@pytest.mark.parametrize("name", every(4, PROBLEMS))
+def test_no_array_with_a_long_axis_is_too_large_to_compare(name):
+    """Whichever axis is the long one: an array that an answer returns has a largest size."""
+    make = next(iter(PROBLEMS[name].levels.values())).make
+    for seed in range(2 * n_sizes(make)):
+        arguments, _ = make(OneLong.of_seed(seed, max(LONG)))
+        assert all(x.nbytes <= MOST_OF_ARRAY / 2 for x in arguments.values()
+                   if isinstance(x, np.ndarray)), seed
 
 
 class Positive(ast.NodeTransformer):

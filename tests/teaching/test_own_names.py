@@ -75,7 +75,8 @@ def test_a_hint_has_the_names_of_the_function_that_was_checked():
 
 
 @pytest.mark.parametrize("exercise", [
-    each for each in all_exercises() if each.kind == "check" and not each.has_own_hints], ids=str)
+    each for each in all_exercises() if each.kind == "check" and not each.has_own_hints],
+                         ids=lambda each: each.name)
 def test_no_hint_names_an_option_that_the_exercise_lacks(exercise):
     for seed in range(12):
         function = exercise.function(seed)
