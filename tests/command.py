@@ -68,7 +68,7 @@ def saved_small(picture, path):
 
 def drawn_small(*arguments, draw=train.draw_pictures):
     with mock.patch.object(output, "save_picture", saved_small):
-        draw(*arguments)
+        return draw(*arguments)
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -8,15 +8,16 @@ from pathlib import Path
 from numformer import backend
 from numformer.commands import UsageError
 from numformer.commands.shared.output import (
-    add_style_arguments, check_picture, print_json, save_picture, style_of)
+    add_style_arguments, check_picture, lines_of, print_json, save_picture, style_of, table_of)
 from numformer.experiments import EXPERIMENTS
+from numformer.recipes.results import measured_minutes
 from numformer.teaching.deck.pictures import slides_with
 from numformer.terminal import did_you_mean, printable
 
 
 def add_arguments(parser):
     parser.add_argument("name", metavar="NAME", nargs="?", help="the experiment (default: list "
-                        "them all, with the question of each)")
+                        "them all, with the question of each, and how long it takes)")
     parser.add_argument("--seed", type=int, default=1, metavar="N",
                         help="of all random choices (default: 1)")
     parser.add_argument("--steps", type=int, default=None, metavar="N",
@@ -30,9 +31,10 @@ def add_arguments(parser):
 
 def run(arguments):
     if arguments.name is None:
-        for name, experiment in EXPERIMENTS.items():
-            print(f"{name:24} {experiment.question}\n{'':24} "
-                  f"slides of the decks: {slides_with(f'experiment:{name}')}")
+        times = measured_minutes()
+        print(table_of(("experiment", "minutes", "question"), [
+            (name, f"{times[name]:.1f}" if name in times else "-", experiment.question)
+            for name, experiment in EXPERIMENTS.items()]))
         if arguments.json:
             print_json({"experiments": {name: experiment.question
                                         for name, experiment in EXPERIMENTS.items()}})
@@ -52,7 +54,8 @@ def run(arguments):
         outcome = experiment.measure(arguments.seed, arguments.steps)
         with style_of(arguments):
             save_picture(outcome.picture(), out)
-    print(experiment.question)
+    print(lines_of(experiment.question))
+    print(lines_of(f"slides of the decks: {slides_with(f'experiment:{arguments.name}')}"))
     if outcome.table:
         print(outcome.table)
     for figure, value in outcome.figures.items():

@@ -11,7 +11,7 @@ import numpy as np
 from numformer.commands import UsageError
 from numformer.commands.shared.selection import Run
 from numformer.commands.shared.output import (
-    add_style_arguments, check_picture, print_json, save_picture, style_of)
+    add_style_arguments, check_picture, print_json, save_picture, style_of, table_of)
 from numformer.commands.shared.run_arguments import add_run_arguments, add_text_argument
 from numformer.plots import PICTURES
 from numformer.runs import load_run
@@ -19,10 +19,9 @@ from numformer.terminal import did_you_mean, printable
 
 
 def add_arguments(parser):
-    kinds = "; ".join(f"{kind}: {picture.help}" if picture.help else kind
-                      for kind, picture in PICTURES.items())
-    parser.add_argument("kind", metavar="KIND", help=kinds.replace("%", "%%"))
-    add_run_arguments(parser)
+    parser.add_argument("kind", metavar="KIND", nargs="?",
+                        help="what to draw (default: list all kinds, with what each shows)")
+    add_run_arguments(parser, nargs="?")
     add_text_argument(parser)
     parser.add_argument("--view", default=None, help="self; for an encoder-decoder: encoder, "
                         "decoder or cross")
@@ -43,10 +42,18 @@ def add_arguments(parser):
 
 @np.errstate(over="ignore", invalid="ignore")         # of parameters that are very large
 def run(arguments):
+    if arguments.kind is None:
+        print(table_of(("kind", "picture"), [
+            (kind, picture.help) for kind, picture in PICTURES.items()]))
+        if arguments.json:
+            print_json({"kinds": {kind: picture.help for kind, picture in PICTURES.items()}})
+        return 0
     if arguments.kind not in PICTURES:
         raise UsageError(f"plot: {arguments.kind} is unknown"
                          f"{did_you_mean(arguments.kind, PICTURES)}; choose from "
                          f"{', '.join(PICTURES)}.")
+    if arguments.run is None:
+        raise UsageError(f"plot: {arguments.kind} of which run? Give its folder.")
     for name in ("text", "view", "layer", "head", "query", "token", "data"):
         if getattr(arguments, name) is not None and name not in PICTURES[arguments.kind].takes:
             raise UsageError(f"plot: {arguments.kind} takes no --{name}; leave it out.")

@@ -18,7 +18,9 @@ from numformer.commands.parallel import ranks
 from numformer.commands.shared.flags import add_config_flags
 from numformer.commands.shared.folders import (
     check_out, folder_to_resume, how_to_go_on, new_folder, resume_command)
-from numformer.commands.shared.output import NoProgress, Progress, draw_pictures, print_json
+from numformer.commands.shared.next_commands import next_commands
+from numformer.commands.shared.output import (
+    NoProgress, Progress, draw_pictures, in_words, lines_of, print_json)
 from numformer.commands.shared.process import stop_signals
 from numformer.commands.shared.train_help import train_help
 from numformer.commands.shared.trainers import new_run, resumed_run
@@ -26,7 +28,7 @@ from numformer.data import DOCUMENTATION
 from numformer.recipes import PRESETS
 from numformer.runs import snapshot_steps
 from numformer.runs.snapshots import FEWEST, MOST
-from numformer.terminal import shell_word, show_text
+from numformer.terminal import printable, show_text
 from numformer.training import CountingTrainer, NotFinite, train
 
 DEFAULT_PRESET = "tiny"
@@ -100,7 +102,7 @@ def _run(arguments, group):
             group.join(run[1], run[3])
         try:
             with group.guard(folder, partial(_explained, folder), resume_command(folder.path)):
-                result, stopped = _trained(arguments, group, folder, snapshots, *run)
+                result, stopped, pictures = _trained(arguments, group, folder, snapshots, *run)
         except OSError as error:
             raise OSError(how_to_go_on(error, folder)) from None
         except NotFinite as error:
@@ -110,7 +112,7 @@ def _run(arguments, group):
                 raise
             raise KeyboardInterrupt("without saving; resume from the last checkpoint with: "
                                     + resume_command(folder.path)) from None
-    _print_result(result, run[1], run[0].unit_of(run[2]), stopped)
+    _print_result(result, run, stopped, pictures, snapshots)
     if arguments.json:
         print_json(result)
     return 1 if stopped and result["ended"] == "stopped" else 0      # a signal may come too late
@@ -141,11 +143,12 @@ def _diverged(folder, error):
 
 
 def _trained(arguments, group, folder, snapshots, task, trainer, tokenizer, facts):
-    """Train in a locked folder; return the result, and whether signals stopped it."""
+    """Train in a locked folder; return the result, whether signals stopped it, and the pictures."""
     steps, stop_at = trainer.config.steps, arguments.stop_at
     shown = Progress if group.first else NoProgress
     with (closing(shown(trainer, tokenizer, task)) as progress,
           stop_signals(group.signals, silent=not group.first) as stopped):
+        progress.begin(facts, folder.path)
         if not arguments.resume:
             folder.snapshots.begin(snapshots)
             folder.save(folder.checkpoint, trainer, facts)           # from now on it can be resumed
@@ -157,8 +160,9 @@ def _trained(arguments, group, folder, snapshots, task, trainer, tokenizer, fact
                       task.unit_of(tokenizer).startswith("nats"))
         stopped = trainer.agree(bool(stopped))
     metrics = folder.read_metrics()
+    pictures = []
     if group.first:
-        draw_pictures(folder, trainer.model, tokenizer, task, metrics)
+        pictures = draw_pictures(folder, trainer.model, tokenizer, task, metrics)
     losses = [line["loss"] for line in metrics if "loss" in line][-100:]
     return {
         "steps": trainer.step, "tokens": trainer.n_targets,
@@ -168,7 +172,7 @@ def _trained(arguments, group, folder, snapshots, task, trainer, tokenizer, fact
         "val_blocks": trainer.config.eval_blocks or "all",
         "parameters": sum(p.data.size for p in trainer.model.parameters()),
         "blas": facts["blas"], "run": str(folder.path), "ended": ended,
-    }, stopped
+    }, stopped, pictures
 
 
 def _check_stop(stop_at, trainer):
@@ -192,16 +196,19 @@ def _planned(folder, count):
     return planned
 
 
-def _print_result(result, trainer, unit, stopped):
-    verb = "sample" if hasattr(trainer.model, "step") else "eval"
-    next_verb = f"Next:\n  numformer {verb} {shell_word(result['run'])}"
+def _print_result(result, run, stopped, pictures, snapshots):
+    task, trainer, tokenizer, _ = run
+    folder = result["run"]
     if result["ended"] == "stopped":
         text = (f"stopped at step {trainer.step} of {trainer.config.steps}; resume with:\n"
-                f"  {resume_command(result['run'])}")
-    elif result["val_loss"] is not None:
-        text = (f"{result['ended']} at step {trainer.step}: validation loss "
-                f"{result['val_loss']:.4f} {unit} (best {trainer.best_loss:.4f} at step "
-                f"{trainer.best_step}). {next_verb}")
+                f"  {resume_command(folder)}")
     else:
-        text = f"{result['ended']} at step {trainer.step}. {next_verb}"
+        unit = task.unit_of(tokenizer)
+        loss = ("" if result["val_loss"] is None else
+                f": validation loss {result['val_loss']:.4f} {unit} (best {trainer.best_loss:.4f} "
+                f"at step {trainer.best_step})")
+        drawn = f" It drew {' and '.join(pictures)} in {printable(folder)}." if pictures else ""
+        text = lines_of(f"{result['ended']} at step {trainer.step}, after "
+                        f"{in_words(trainer.seconds)} of training{loss}.{drawn} Next:") + "\n"
+        text += "\n".join(next_commands(task, trainer.model, tokenizer, folder, snapshots))
     show_text(text + "\n", sys.stderr if result["ended"] == "stopped" and stopped else sys.stdout)

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import re
 import signal
 import sys
 import threading
@@ -11,7 +12,8 @@ from concurrent.futures import BrokenExecutor
 import numpy as np
 
 from numformer import backend
-from numformer.specifications import PAIRS
+from numformer.specifications import PAIRS, PROBLEMS
+from numformer.terminal import did_you_mean
 from numformer.verify.compiled import compiled_jobs
 from numformer.verify.gradcheck import LAYER_BOUND, MODEL_BOUND, gradcheck
 from numformer.verify.registry import LAYERS, LOSSES, MODELS
@@ -25,7 +27,9 @@ def audit(names=(), progress=None, processes=1):
     Parameters
     ----------
     names : sequence of str
-        Parts of names, in upper or lower case. Empty: everything.
+        Parts of names, in upper or lower case, as words or as in code: "rms norm", "rms_norm",
+        "RMSNorm"; or the name of a function or class, such as "MultiHeadAttention". Empty:
+        everything.
     progress : callable, optional
         Called with each row when it is ready, in the order of the rows.
     processes : int
@@ -44,7 +48,7 @@ def audit(names=(), progress=None, processes=1):
     Raises
     ------
     ValueError
-        If one of `names` occurs in no registered name.
+        If one of `names` is none of these.
     ChildProcessError
         If one of the processes is ended from outside, or crashes.
 
@@ -53,19 +57,41 @@ def audit(names=(), progress=None, processes=1):
     >>> [row["ok"] for row in audit(["swiglu"])]
     [True]
     """
-    jobs = _jobs()
-    for name in names:
-        if not any(name.lower() in known.lower() for known, _, _ in jobs):
-            raise ValueError(f"audit: {name!r} is part of no registered name; `numformer audit` "
-                             "without a name lists them all.")
-    wanted = [n for n, (known, _, _) in enumerate(jobs)
-              if not names or any(part.lower() in known.lower() for part in names)]
+    wanted = (sorted({n for name in names for n in _of_name(name)}) if names
+              else range(len(_jobs())))
     rows = []
     for row in _rows(wanted, processes if len(wanted) > FEW else 1):
         rows.append(row)
         if progress:
             progress(row)
     return rows
+
+
+def _of_name(name):
+    """The numbers of the jobs that somebody means."""
+    names = [known for known, _, _ in _jobs()]
+    in_code = {case.name: function for function, each in PROBLEMS.items() for case in each.cases}
+    if name[:1].isupper():              # each layer is made for its class, in a second together
+        in_code |= {case.name: type(case.layer()).__name__ for case in LAYERS + MODELS}
+    found = [n for n, known in enumerate(names) if _letters(name) in _letters(known)
+             or _letters(name) == _letters(in_code.get(known, ""))]
+    if not found:
+        choices = [*(known.partition(",")[0] for known in names), *in_code.values()]
+        raise ValueError(f"audit: {name!r} is part of no registered name"
+                         f"{did_you_mean(name, choices)}; `numformer audit` without a name lists "
+                         "them all.")
+    return found
+
+
+def _letters(name):
+    """The letters and digits of a name, which are the same in words and in code.
+
+    Examples
+    --------
+    >>> {_letters(name) for name in ("RMSNorm", "rms_norm", "rms norm")}
+    {'rmsnorm'}
+    """
+    return re.sub(r"[\W_]", "", name).lower()
 
 
 def _jobs():

@@ -107,7 +107,7 @@ class Workshop:
 
         backend.use("numpy")
         if not self.pictures:
-            train.draw_pictures = lambda *arguments: None
+            train.draw_pictures = lambda *arguments: []
             TextTask.sample = lambda *arguments: None
         sys.argv = ["numformer", *argv]
         prepare()

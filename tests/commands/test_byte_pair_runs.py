@@ -120,7 +120,7 @@ def test_train_says_nats_per_token_and_goes_on(capsys, run, tmp_path):
     status, out, err = call(capsys, "train", "--resume", "--out", tmp_path / "r", "--steps", 18)
     result = last_json(call(capsys, "eval", tmp_path / "r", "--json")[1])
     assert status == 0 and f"validation loss {result['val_loss']:.4f} nats per token" in out
-    assert f", {result['bits_per_character']:.3f} bits per character" in err
+    assert f" ({result['bits_per_character']:.3f} bits/character), " in err
     assert call(capsys, "count", tmp_path / "r")[0] == 0
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from command import is_alive, waited_for
+from marks import slow_among
 from numformer import backend
 from numformer import functional as F
 from numformer.cli import main
@@ -168,3 +169,21 @@ def test_the_picture_of_the_audit_marks_what_is_wrong():
         assert [text.get_text() for text in worst.texts][:3] == ["wrong", "wrong", "a"]
     with pytest.raises(ValueError, match="rows is empty"):
         audit_errors([])
+
+
+@pytest.mark.parametrize("written, case", slow_among([
+    ("rms_norm", "rms norm, unit offset"), ("rms norm", "rms_norm, float32"),
+    ("scaled_dot_product_attention", "attention, packed documents"),
+    ("RMSNorm", "rms norm, unit offset"), ("FeedForward", "feed-forward silu"),
+    ("MultiHeadAttention", "attention, alibi"), ("Convolution2D", "convolution 2-D")], [
+        ("FeedForward", "feed-forward silu"), ("MultiHeadAttention", "attention, alibi"),
+        ("Convolution2D", "convolution 2-D")]))
+def test_a_case_is_found_by_its_name_in_words_and_in_code(written, case):
+    names = [name for name, _, _ in audit_module._jobs()]
+    found = {names[n] for n in audit_module._of_name(written)}
+    assert case in found and len(found) < 60
+
+
+def test_a_name_that_is_mistyped_is_told(capsys):
+    assert main(["audit", "rms_nrom"]) == 2
+    assert "(did you mean rms_norm?)" in capsys.readouterr().err

@@ -5,6 +5,7 @@ import json
 import sys
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from textwrap import wrap
 
 import numpy as np
 
@@ -17,6 +18,11 @@ from numformer.seeds import SAMPLES, branch
 from numformer.terminal import printable, show_text
 
 FORMATS = (".png", ".svg", ".pdf")
+COLUMNS = 80                                          # of a line that a run prints
+# What makes a model large, of the fields of its config
+SIZES = ("n_layers", "encoder_layers", "decoder_layers", "depths", "widths", "n_heads", "d_model")
+FIRST_SECONDS = 2.0                                   # of training, before its time is estimated
+SHORT = 20.0                                          # seconds: nobody needs to know before
 
 
 class SampleNotFinite(NotFinite):
@@ -34,25 +40,56 @@ class Progress:
             tqdm.monitor_interval = 0                 # its monitor is a thread
         self.trainer, self.tokenizer, self.task = trainer, tokenizer, task
         self.losses, self.tokens_before = [], trainer.n_targets
+        self.measured, self.told = [], False          # (step, seconds of training)
         self.stream = Messages(sys.stderr)            # a closed pipe or a full disk ends no run
         self.bar = tqdm(total=trainer.config.steps, initial=trainer.step, unit="step", ascii=True,
                         disable=None, file=self.stream, dynamic_ncols=True)
 
+    def begin(self, facts, path):
+        """The model with its size, and the data with what is held out: a line each."""
+        trainer = self.trainer
+        config = facts["model"]["config"]
+        sizes = ", ".join(f"{name}={config[name]}" for name in SIZES if name in config)
+        n_parameters = sum(p.data.size for p in trainer.model.parameters())
+        n_held_out = sum(batch.n_targets for batch in trainer.validation)
+        estimate = trainer.config.eval_blocks
+        self.write(lines_of(
+            f"{facts.get('preset', 'model')}: {type(trainer.model).__name__}, {n_parameters:,} "
+            f"parameters{f' ({sizes})' if sizes else ''}"))
+        self.write(lines_of(
+            f"{printable(facts['data']['name'])}: {facts['data']['characters']:,} characters; "
+            f"validation on {n_held_out:,} targets"
+            f"{f' (--eval-blocks {estimate})' if estimate else ''}; run {printable(path)}"))
+
     def stepped(self, metrics):
         self.losses.append(metrics["loss"])
+        self._tell_time()
         self.bar.set_postfix_str(f"loss {metrics['loss']:.3f}, {self.tokens_per_second():,.0f} "
                                  "tokens/s", refresh=False)
         self.bar.update()
 
+    def _tell_time(self):
+        """Once, about how long the training takes: the first step, which may compile, left out."""
+        trainer = self.trainer
+        if self.told:
+            return
+        self.measured.append((trainer.step, trainer.seconds))
+        (first, began), (last, now) = self.measured[0], self.measured[-1]
+        if now - began < FIRST_SECONDS:
+            return
+        self.told = True
+        left = trainer.config.steps - last
+        seconds = left * (now - began) / (last - first)
+        if seconds > SHORT:
+            self.write(f"{left:,} steps take about {in_words(seconds)}")
+
     def evaluated(self):
         trainer = self.trainer
-        training = f"training loss {np.mean(self.losses[-100:]):.4f}, " if self.losses else ""
-        estimate = (f" (estimated on {trainer.config.eval_blocks} blocks)"
-                    if trainer.config.eval_blocks else "")
+        training = f"loss {np.mean(self.losses[-100:]):.4f}, " if self.losses else ""
         bits = self.task.bits_per_character(trainer.val_loss, trainer.validation, self.tokenizer)
-        bits = "" if bits is None else f", {bits:.3f} bits per character"
-        self.write(f"step {trainer.step}: {training}validation loss {trainer.val_loss:.4f}{bits}"
-                   f"{estimate}, {self.tokens_per_second():,.0f} tokens/s")
+        bits = "" if bits is None else f" ({bits:.3f} bits/character)"
+        self.write(f"step {trainer.step}: {training}validation {trainer.val_loss:.4f}{bits}, "
+                   f"{self.tokens_per_second():,.0f} tokens/s")
         rng = branch(trainer.config.seed, SAMPLES, trainer.step)
         try:
             with quiet():                             # found by the checks of logits
@@ -60,7 +97,7 @@ class Progress:
         except NotFinite as error:
             raise SampleNotFinite(f"step {trainer.step}: {error}") from None
         if sample:
-            self.write("    " + sample.replace("\n", "\n    "))
+            self.write("  sample: " + sample.replace("\n", "\n          "))
 
     def tokens_per_second(self):
         return (self.trainer.n_targets - self.tokens_before) / max(self.trainer.seconds, 1e-9)
@@ -79,6 +116,9 @@ class NoProgress:
     def __init__(self, trainer, tokenizer, task):
         pass
 
+    def begin(self, facts, path):
+        pass
+
     def stepped(self, metrics):
         pass
 
@@ -89,14 +129,54 @@ class NoProgress:
         pass
 
 
+def lines_of(text):
+    """The same text in lines that fit a terminal, those after the first further in."""
+    return "\n".join(wrap(text, COLUMNS, subsequent_indent="    ", break_on_hyphens=False,
+                          break_long_words=False))
+
+
+def table_of(head, rows):
+    """Columns under their names; the last is wrapped, so that all fit a terminal.
+
+    Examples
+    --------
+    >>> print(table_of(("kind", "what"), [("loss", "a curve"), ("lens", "each block")]))
+    kind  what
+    loss  a curve
+    lens  each block
+    """
+    widths = [max(map(len, column)) for column in zip(head, *rows)][:-1]
+    lines = []
+    for *row, text in (head, *rows):
+        start = "".join(f"{cell:{width}}  " for cell, width in zip(row, widths))
+        lines += wrap(text, COLUMNS, initial_indent=start, subsequent_indent=" " * len(start),
+                      break_on_hyphens=False)
+    return "\n".join(lines)
+
+
+def in_words(seconds):
+    """A duration, roughly.
+
+    Examples
+    --------
+    >>> in_words(95), in_words(20), in_words(9000), in_words(1e6)
+    ('2 minutes', '20 seconds', '2.5 hours', '12 days')
+    """
+    for unit, length in (("days", 86400), ("hours", 3600), ("minutes", 60), ("seconds", 1)):
+        if seconds >= 1.5 * length or length == 1:
+            return f"{round(seconds / length, unit == 'hours'):g} {unit}"
+
+
 def draw_pictures(folder, model, tokenizer, task, metrics):
-    """Write the loss curve and the pictures of the task into the run's folder."""
+    """Write the loss curve and the pictures of the task into the run's folder; return their names.
+    """
     from numformer.plots import loss_curve
 
-    if metrics:
-        save_picture(loss_curve(metrics, unit=task.unit_of(tokenizer)), folder.path / "loss.png")
-    for name, axes in task.pictures(model, tokenizer).items():
+    pictures = {"loss.png": loss_curve(metrics, unit=task.unit_of(tokenizer))} if metrics else {}
+    pictures |= task.pictures(model, tokenizer)
+    for name, axes in pictures.items():
         save_picture(axes, folder.path / name)
+    return list(pictures)
 
 
 def add_style_arguments(parser):

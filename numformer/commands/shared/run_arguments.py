@@ -3,9 +3,9 @@
 from numformer.functional.quantization import SMALLER_WEIGHTS
 
 
-def add_run_arguments(parser):
-    """Add RUN and --best."""
-    parser.add_argument("run", metavar="RUN", help="folder of a run")
+def add_run_arguments(parser, nargs=None):
+    """Add RUN, which may be left out if `nargs` is "?", and --best."""
+    parser.add_argument("run", metavar="RUN", nargs=nargs, help="folder of a run")
     parser.add_argument("--best", action="store_true", help="use the checkpoint with the lowest "
                         "validation loss instead of the last")
 

@@ -22,6 +22,11 @@ MARKS = " \n.,:;()'\"-_="
 TEMPERATURE = 0.8
 
 
+def has_film(task, model):
+    """Whether a film can show a training: of what a model writes, and of its embeddings."""
+    return isinstance(task, (TextTask, PairTask)) and hasattr(model, "embedding")
+
+
 def film_of(states, chosen, metrics):
     """The film of the states of a run.
 
@@ -46,7 +51,7 @@ def film_of(states, chosen, metrics):
         If the task has no text to write, the text does not fit, or there is no such head.
     """
     task, tokenizer, steps = states.task, states.tokenizer, states.steps
-    if not isinstance(task, (TextTask, PairTask)) or not hasattr(states.model, "embedding"):
+    if not has_film(task, states.model):
         raise UsageError(f"replay: {chosen.run} is a {type(states.model).__name__} of the task "
                          f"{task.name}; supported are language models and encoder-decoders.")
     # the loss of a step is that before it
