@@ -28,7 +28,7 @@ from numformer.data import DOCUMENTATION
 from numformer.recipes import PRESETS
 from numformer.runs import snapshot_steps
 from numformer.runs.snapshots import FEWEST, MOST
-from numformer.terminal import printable, show_text
+from numformer.terminal import show_text
 from numformer.training import CountingTrainer, NotFinite, train
 
 DEFAULT_PRESET = "tiny"
@@ -148,8 +148,8 @@ def _trained(arguments, group, folder, snapshots, task, trainer, tokenizer, fact
     shown = Progress if group.first else NoProgress
     with (closing(shown(trainer, tokenizer, task)) as progress,
           stop_signals(group.signals, silent=not group.first) as stopped):
-        progress.begin(facts, folder.path)
         if not arguments.resume:
+            progress.begin(facts, folder.path)
             folder.snapshots.begin(snapshots)
             folder.save(folder.checkpoint, trainer, facts)           # from now on it can be resumed
         folder.open(trainer.step, trainer.evaluated_at)
@@ -203,12 +203,12 @@ def _print_result(result, run, stopped, pictures, snapshots):
         text = (f"stopped at step {trainer.step} of {trainer.config.steps}; resume with:\n"
                 f"  {resume_command(folder)}")
     else:
-        unit = task.unit_of(tokenizer)
-        loss = ("" if result["val_loss"] is None else
-                f": validation loss {result['val_loss']:.4f} {unit} (best {trainer.best_loss:.4f} "
-                f"at step {trainer.best_step})")
-        drawn = f" It drew {' and '.join(pictures)} in {printable(folder)}." if pictures else ""
-        text = lines_of(f"{result['ended']} at step {trainer.step}, after "
-                        f"{in_words(trainer.seconds)} of training{loss}.{drawn} Next:") + "\n"
+        loss, facts = "", [f"{in_words(trainer.seconds)} of training"] * (trainer.seconds >= 2)
+        if result["val_loss"] is not None:
+            loss = f": validation loss {result['val_loss']:.4f} {task.unit_of(tokenizer)}"
+            facts.append(f"best {trainer.best_loss:.4f} at step {trainer.best_step}")
+        facts += [f"pictures: {', '.join(pictures)}"] * bool(pictures)
+        text = f"{result['ended']} at step {trainer.step}{loss}\n"
+        text += "".join(lines_of(f"  {fact}") + "\n" for fact in facts) + "Next:\n"
         text += "\n".join(next_commands(task, trainer.model, tokenizer, folder, snapshots))
     show_text(text + "\n", sys.stderr if result["ended"] == "stopped" and stopped else sys.stdout)

@@ -46,7 +46,7 @@ def test_train_prints_its_result_as_json(capsys, text, tmp_path):
             "run"} <= set(result)
     assert result["steps"] == 3 and result["tokens"] == 3 * 4 * 16
     assert result["run"] == str(tmp_path / "r")
-    assert "numformer sample" in out and "validation loss" in err
+    assert "numformer sample" in out and "step 3: loss" in err
 
 
 def test_eval_gives_the_loss_of_training(capsys, run):

@@ -83,7 +83,7 @@ def test_a_run_resumes_to_the_byte_and_every_verb_takes_it(name, text, few_examp
     status, said, err = call(capsys, *argv, "--out", whole, "--json")
     result = last_json(said)
     assert status == 0 and result["steps"] == 4 and "validation " in err
-    following = said.partition(" Next:\n")[2].splitlines()[:-1]
+    following = said.partition("\nNext:\n")[2].splitlines()[:-1]
     assert call(capsys, *argv, "--out", parts, "--stop-at", 3, "--threads", 1)[0] == 0
     assert call(capsys, "train", "--out", parts, "--resume")[0] == 0
     assert content(parts) == content(whole)
