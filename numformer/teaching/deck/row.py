@@ -71,7 +71,8 @@ class Row(NamedTuple):
         ``plots.NAME`` for a function that draws.
     run : tuple of str
         ``preset:NAME``, ``experiment:NAME``, ``notebook:N``, ``count:NAME`` for `numformer count
-        NAME`, or ``verb:NAME``; then ``exercise:N`` and ``exam:NA``, which practise the code.
+        NAME`, or ``verb:ARGUMENTS`` for any other command; then ``exercise:N`` and ``exam:NA``,
+        which ``practice.toml`` has by slide.
     tests : tuple of str
         ``PAGE::TEST``, of tests that use some of the code.
     slips : tuple of Slip
@@ -174,7 +175,7 @@ class Deck(NamedTuple):
                 slips=tuple(slip for slip in slips if slip.line in here),
                 keywords=tuple(dict.fromkeys(word for line, words in keywords.items()
                                              if line in here for word in words)),
-                run=(*row.pop("run", ()), *practice_of(row.get("code", ()))),
+                run=(*row.pop("run", ()), *practice_of(letter, first)),
                 **{name: tuple(value) if isinstance(value, list) else value
                    for name, value in row.items()}))
         return cls(letter, table["title"], n_lines, slides, slips, tuple(rows))
