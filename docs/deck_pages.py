@@ -10,10 +10,11 @@ from pathlib import Path
 
 from numformer.experiments import EXPERIMENTS
 from numformer.teaching.deck import DECKS
+from numformer.teaching.deck.commands import commands_of
 from numformer.teaching.deck.pictures import PICTURES, how_to_draw, rows_with
 from numformer.teaching.deck.row import numbers
 from numformer.teaching.deck.search import layers_named, with_layer, with_lesson
-from numformer.teaching.deck.targets import how_to_run, misprint
+from numformer.teaching.deck.targets import misprint
 from numformer.teaching.exercise import find_exercise
 
 WIDTH = 480                                                           # of a picture
@@ -96,10 +97,9 @@ def _leads(row):
     """(label, what it leads to, in Markdown) of what is known of a row."""
     run = [name.partition(":") for name in row.run]
     yield "code", [_code(name) for name in row.code]
-    yield "picture", [f"{_picture(name)} (`{how_to_draw(name)}`)" for name in row.picture]
+    yield "picture", [f"{_picture(name)} (`{how_to_draw(name, row.run)}`)" for name in row.picture]
     yield "lesson", [_lesson(int(which)) for kind, _, which in run if kind == "notebook"]
-    yield "run", [f"`{how_to_run(name)}`" for name in row.run
-                         if name.startswith(("experiment:", "preset:", "count:", "verb:"))]
+    yield "run", [f"`{line}`" for line in commands_of(row)]
     yield "exercise", [f"`{exercise.name}` ({plain(exercise.title.rstrip('.'))})" for exercise in (
         find_exercise(which) for kind, _, which in run if kind == "exercise")]
     yield "exam", [f"[{which}](../../notebooks/EXAM.md)" for kind, _, which in run

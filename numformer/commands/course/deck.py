@@ -20,10 +20,11 @@ from textwrap import wrap
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.teaching.deck import DECKS
+from numformer.teaching.deck.commands import commands_of
 from numformer.teaching.deck.pictures import PICTURES, how_to_draw
 from numformer.teaching.deck.row import numbers
 from numformer.teaching.deck.search import ALL, layers_named, search, with_layer, with_lesson
-from numformer.teaching.deck.targets import how_to_run, misprint, page
+from numformer.teaching.deck.targets import misprint, page
 from numformer.teaching.exercise import exercises_of_lesson, find_exercise
 from numformer.terminal import did_you_mean, printable, shortened
 
@@ -182,7 +183,8 @@ def _sums(rows, lesson):
                                                else exercises_of_lesson(lesson))]
     yield "exam", sorted(_named("exam", rows), key=lambda name: (int(name[:-1]), name))
     yield "experiments", _named("experiment", rows)
-    yield "presets", _named("preset", rows)
+    yield "presets", [name.replace("-from-", " (from ", 1) + ")" * ("-from-" in name)
+                      for name in _named("preset", rows)]
     yield "figures", [PurePosixPath(name).stem for row in rows for name in row.picture
                       if name.startswith("figures/")]
     yield "misprints", [row.place for row in rows if row.slips]
@@ -198,9 +200,8 @@ def _leads(row):
     yield "on it", _wrapped(row.keywords)
     yield "formula", [*row.formula, *([f"where {row.where}"] if row.where else [])]
     yield "code", [f"{name:35} {page(name)}" for name in row.code]
-    yield "picture", [line for name in row.picture for line in _picture(name)]
-    yield "run", [how_to_run(name) for name in row.run
-                  if not name.startswith(("exercise:", "exam:"))]
+    yield "picture", [line for name in row.picture for line in _picture(name, row)]
+    yield "run", [*commands_of(row), *(f"lesson {n}" for n in _named("notebook", [row]))]
     yield "exercises", _wrapped(find_exercise(name).name for name in _named("exercise", [row]))
     yield "exam", _wrapped(_named("exam", [row]))
     yield "tests", row.tests
@@ -224,8 +225,8 @@ def _remarks(row):
     yield "no code", wrap(row.reason, COLUMNS - INDENT)
 
 
-def _picture(name):
-    yield f"{name:35} {how_to_draw(name)}"
+def _picture(name, row):
+    yield f"{name:35} {how_to_draw(name, row.run)}"
     if name.startswith("plots."):
         yield f"  {page(name)}"
     yield from (f"  {line}" for line in wrap(PICTURES[name].shows, COLUMNS - INDENT - 2))

@@ -16,39 +16,52 @@ class Picture(NamedTuple):
         What is on it, in a line.
     code : tuple of str
         The code whose outputs are drawn: a row with the picture has some of it.
-    experiment : str
-        The experiment that draws it, which a row with the picture runs; empty for others.
-    command : str
-        What else draws it: a command, or a lesson; empty for the pictures of an experiment, and for
-        those that `numformer figures` draws.
+    commands : tuple of str
+        What draws it: commands or a lesson, of which any one does. A row with a picture of an
+        experiment runs it.
     reason : str
         Why no row has it, where none has.
     """
 
     shows: str
     code: tuple
-    experiment: str = ""
-    command: str = ""
+    commands: tuple = ()
     reason: str = ""
+
+    @property
+    def experiments(self):
+        """The experiments that draw it."""
+        return tuple(command.removeprefix("numformer experiment ") for command in self.commands
+                     if command.startswith("numformer experiment "))
 
 
 _TABLE = tomllib.loads(Path(__file__).with_name("pictures.toml").read_text(encoding="utf-8"))
-PICTURES = {name: Picture(**{**entry, "code": tuple(entry["code"])})
-            for name, entry in _TABLE.items()}
+PICTURES = {
+    name: Picture(entry["shows"], tuple(entry["code"]),
+                  tuple(entry.get("commands") or [f"numformer figures {PurePosixPath(name).stem}"]),
+                  entry.get("reason", ""))
+    for name, entry in _TABLE.items()}
 
 
-def how_to_draw(name):
-    """The command or the lesson that draws a picture.
+def how_to_draw(name, run=()):
+    """The command or the lesson that draws a picture: of several one that is in a row's `run`.
 
     Examples
     --------
     >>> how_to_draw("figures/masks.png"), how_to_draw("plots.forecast_fan")
     ('numformer figures masks', 'numformer train --preset forecast')
+    >>> how_to_draw("plots.patch_attention", ["preset:vqa"])
+    'numformer train --preset vqa'
     """
-    picture = PICTURES[name]
-    if picture.experiment:
-        return f"numformer experiment {picture.experiment}"
-    return picture.command or f"numformer figures {PurePosixPath(name).stem}"
+    commands = PICTURES[name].commands
+    own = [command for command in commands if set(_named(command)) & set(run)]
+    return (own or commands)[0]
+
+
+def _named(command):
+    """The names in the field `run` that stand for a command or a lesson."""
+    last = command.rpartition(" ")[2]
+    return f"preset:{last}", f"experiment:{last}", f"notebook:{last}"
 
 
 def rows_with(name):

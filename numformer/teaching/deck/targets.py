@@ -7,12 +7,8 @@ from importlib import import_module
 from pathlib import Path
 
 import numformer
-from numformer.teaching.exercise import find_exercise
 
 PACKAGE = Path(numformer.__file__).parent
-RUNS = {"preset": "numformer train --preset {}", "experiment": "numformer experiment {}",
-        "count": "numformer count {}", "verb": "numformer {}", "notebook": "lesson {}",
-        "exam": "exam question {}"}
 
 
 def find(name):
@@ -66,20 +62,6 @@ def _page_of_value(module, name):
         if isinstance(node, ast.ImportFrom) and name in {alias.name for alias in node.names}:
             return _page_of_value(node.module.removeprefix("numformer."), name)
     return path
-
-
-def how_to_run(name):
-    """What a name in the field `run` of a row stands for: a command, a lesson, an exercise
-    or an exam question.
-
-    Examples
-    --------
-    >>> how_to_run("preset:llama"), how_to_run("exercise:10")
-    ('numformer train --preset llama', 'exercise 10_layer_norm_backward')
-    """
-    kind, _, which = name.partition(":")
-    return f"exercise {find_exercise(which).name}" if kind == "exercise" else (
-        RUNS[kind].format(which))
 
 
 @cache

@@ -1,7 +1,6 @@
 """Pictures of the table of the decks show what their rows are about, and name them back."""
 
 import inspect
-import re
 from pathlib import Path
 
 import pytest
@@ -22,8 +21,8 @@ def misplaced(row):
     """The pictures of a row that show nothing of its code, or whose experiment it does not run."""
     return [name for name in row.picture
             if not set(PICTURES[name].code) & set(row.code)
-            or PICTURES[name].experiment
-            and f"experiment:{PICTURES[name].experiment}" not in row.run]
+            or PICTURES[name].experiments
+            and not {f"experiment:{each}" for each in PICTURES[name].experiments} & set(row.run)]
 
 
 @pytest.mark.parametrize("row", ROWS, ids=[f"{row.deck}{row.lines[0]}" for row in ROWS])
@@ -46,9 +45,6 @@ def test_a_picture_is_described_and_is_on_a_slide_or_has_a_reason(name):
     assert bool(slides_with(name)) != bool(picture.reason)
     if name.startswith("plots."):
         assert find(name).__doc__
-    if picture.experiment:
-        page = inspect.getsource(inspect.getmodule(EXPERIMENTS[picture.experiment].measure))
-        assert name.rpartition(".")[2] in page
 
 
 def test_every_figure_is_described():
@@ -66,19 +62,27 @@ def test_every_experiment_is_on_a_slide(name):
 def test_what_is_said_to_draw_a_picture_draws_it(name):
     """The experiment, the tasks of the presets, the lesson, or the figure's code names it."""
     function = name.rpartition(".")[2]
-    command = how_to_draw(name)
-    verb, _, rest = command.removeprefix("numformer ").partition(" ")
-    if command.startswith("numformer experiment"):
-        where = inspect.getsource(inspect.getmodule(EXPERIMENTS[rest].measure))
-        assert function in where or function in inspect.getsource(find("plots.norm_comparison"))
-    elif verb == "train":
-        for preset in re.split(", or ", rest.removeprefix("--preset ")):
-            assert function in inspect.getsource(type(PRESETS[preset].task).pictures)
-    elif verb == "lesson":
-        path, = (ROOT / "notebooks" / "source").glob(f"{rest:0>2}_*.py")
-        assert function in path.read_text(encoding="utf-8")
-    elif verb == "figures":
-        assert rest in {*figures.OF_RUNS, *figures.DRAWN}
-        assert name.startswith("figures/") or function in inspect.getsource(deck_pictures)
-    else:
-        assert command == "numformer explore RUN" and name == "figures/explorer.png"
+    for command in PICTURES[name].commands:
+        verb, _, rest = command.removeprefix("numformer ").partition(" ")
+        if verb == "experiment":
+            where = inspect.getsource(inspect.getmodule(EXPERIMENTS[rest].measure))
+            assert function in where or function in inspect.getsource(
+                find("plots.norm_comparison"))
+        elif verb == "train":
+            preset = PRESETS[rest.removeprefix("--preset ")]
+            assert function in inspect.getsource(type(preset.task).pictures)
+        elif verb == "lesson":
+            path, = (ROOT / "notebooks" / "source").glob(f"{rest:0>2}_*.py")
+            assert function in path.read_text(encoding="utf-8")
+        elif verb == "figures":
+            assert rest in {*figures.OF_RUNS, *figures.DRAWN}
+            assert name.startswith("figures/") or function in inspect.getsource(deck_pictures)
+        else:
+            assert command == "numformer explore runs/tiny" and name == "figures/explorer.png"
+
+
+def test_of_several_commands_a_row_has_its_own():
+    assert how_to_draw("plots.patch_attention", ["preset:vqa"]).endswith("vqa")
+    assert how_to_draw("plots.patch_attention", ["preset:gpt"]).endswith("vit")
+    assert how_to_draw("plots.meaning.labelled_maps", ["experiment:word-neighbours"]).endswith(
+        "word-neighbours")

@@ -8,7 +8,7 @@ import pytest
 from numformer.cli import VERBS
 from numformer.commands.count import PUBLISHED
 from numformer.experiments import EXPERIMENTS
-from numformer.recipes import PRESETS
+from numformer.recipes import PRESETS, all_claims
 from numformer.teaching.deck import DECKS
 from numformer.teaching.deck.pictures import PICTURES
 from numformer.teaching.deck.targets import conventions, find, misprint
@@ -19,7 +19,7 @@ EXERCISES = {int(path.name[:2]) for path in
 NOTEBOOKS = {int(path.name[:2]) for path in (ROOT / "notebooks" / "source").glob("[0-9]*.py")}
 EXAM = set(re.findall(r"(?m)^\*\*(\d+[a-z])\*\* \(",
                       (ROOT / "notebooks" / "EXAM.md").read_text(encoding="utf-8")))
-RUNS = {"preset": PRESETS, "experiment": EXPERIMENTS, "count": PUBLISHED, "verb": VERBS,
+RUNS = {"preset": {*PRESETS, *all_claims(PRESETS)}, "experiment": EXPERIMENTS, "count": PUBLISHED, "verb": VERBS,
         "exercise": EXERCISES, "notebook": NOTEBOOKS, "exam": EXAM}
 TESTS = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
 FIELDS = ("code", "picture", "run", "tests")
@@ -34,6 +34,7 @@ def exists(field, name):
         return name.startswith("figures/") and (ROOT / name).is_file()
     if field == "run":
         kind, _, which = name.partition(":")
+        which = which.partition(" ")[0]                               # a verb has arguments
         return (int(which) if kind in ("exercise", "notebook") else which) in RUNS[kind]
     try:
         return find(name) is not None
