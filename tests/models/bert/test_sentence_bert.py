@@ -31,6 +31,25 @@ def test_a_pretrained_backbone_is_copied(rng):
         load_pretrained_backbone(smaller, bert)
 
 
+def test_fine_tuning_adds_one_new_layer(rng):
+    """All parameters of a classifier are those of the pre-trained BERT, but for its last layer."""
+    bert = Bert(BertConfig(**SIZES), rng)
+    config = BertClassifierConfig(**backbone_options(bert.config), n_classes=3)
+    fresh, tuned = (BertClassifier(config, np.random.default_rng(1)) for _ in range(2))
+    load_pretrained_backbone(tuned, bert)
+    pretrained = {**{f"backbone.{name}": array for name, array in
+                     bert.backbone.state_dict().items()},
+                  **{f"pooler.{name}": array for name, array in bert.pooler.state_dict().items()}}
+    new = {"classes.weight": (8, 3), "classes.bias": (3,)}
+    assert {*tuned.state_dict()} == {*pretrained, *new}
+    for name, array in tuned.state_dict().items():
+        if name in new:
+            assert array.shape == new[name]
+            assert np.array_equal(array, fresh.state_dict()[name])
+        else:
+            assert np.array_equal(array, pretrained[name])
+
+
 def test_gradients_of_three_calls_of_one_encoder_add_up(rng):
     """Three calls of one encoder give the gradients of three encoders with the same weights, added
     up.

@@ -30,6 +30,13 @@ GPT3 = {  # Brown et al. (2020), table 2.1: layers, d_model, heads, d_head
     "gpt3-13b": (40, 5140, 40, 128), "gpt3": (96, 12288, 96, 128),
 }
 
+# Layers, width, heads, context: Radford et al. (2018), section 4.1; Radford et al. (2019), table 2,
+# whose numbers of heads are those of the published weights' config. Heads change no count.
+GPT1_AND_GPT2 = {
+    "gpt1": (12, 768, 12, 512), "gpt2": (12, 768, 12, 1024), "gpt2-medium": (24, 1024, 16, 1024),
+    "gpt2-large": (36, 1280, 20, 1024), "gpt2-xl": (48, 1600, 25, 1024),
+}
+
 
 @pytest.mark.parametrize("style", STYLES)
 def test_later_tokens_do_not_change_earlier_logits(style, rng):
@@ -64,6 +71,13 @@ def test_palm_and_glam_are_counted_to_the_digits_that_are_printed():
     assert round(costs["active_parameters"] / 1e9, 1) == 96.6
     smaller = count(CONFIGS["glam-8b-64e"])["active_parameters"] - 256000 * 4096
     assert abs(smaller / 9.8e9 - 1) < 0.015
+
+
+@pytest.mark.parametrize("name", GPT1_AND_GPT2)
+def test_widths_and_heads_of_gpt1_and_gpt2_are_the_published_ones(name):
+    config = CONFIGS[name]
+    assert GPT1_AND_GPT2[name] == (
+        config.n_layers, config.d_model, config.n_heads, config.context_length)
 
 
 @pytest.mark.parametrize("name", GPT3)

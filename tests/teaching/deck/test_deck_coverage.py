@@ -1,5 +1,6 @@
 """Everything that is public is on a slide of the decks, or on the list of exceptions."""
 
+import re
 import tomllib
 from importlib import import_module
 from pathlib import Path
@@ -15,7 +16,8 @@ from numformer.teaching.deck import DECKS
 
 PACKAGE = Path(numformer.__file__).parent
 ROWS = [row for deck in DECKS.values() for row in deck.rows]
-ON_SLIDES = {name for row in ROWS for name in (*row.code, *row.picture, *row.run)}
+ON_SLIDES = {name.partition("-from-")[0] for row in ROWS
+             for name in (*row.code, *row.picture, *row.run)}
 EXCEPTIONS = tomllib.loads(
     Path(table.__file__).with_name("exceptions.toml").read_text(encoding="utf-8"))["exception"]
 EXCEPTED = [name for exception in EXCEPTIONS for name in exception["names"]]
@@ -37,6 +39,8 @@ def public():
     exercises = (PACKAGE / "teaching" / "exercises").glob("*/[0-9]*.py")
     yield from (f"notebook:{int(path.name[:2])}" for path in lessons)
     yield from (f"exercise:{int(path.name[:2])}" for path in exercises)
+    exam = (PACKAGE.parent / "notebooks" / "EXAM.md").read_text(encoding="utf-8")
+    yield from (f"exam:{number}" for number in re.findall(r"(?m)^\*\*(\d+[a-z])\*\* \(", exam))
 
 
 def _belongs(name, names):

@@ -19,7 +19,8 @@ EXERCISES = {int(path.name[:2]) for path in
 NOTEBOOKS = {int(path.name[:2]) for path in (ROOT / "notebooks" / "source").glob("[0-9]*.py")}
 EXAM = set(re.findall(r"(?m)^\*\*(\d+[a-z])\*\* \(",
                       (ROOT / "notebooks" / "EXAM.md").read_text(encoding="utf-8")))
-RUNS = {"preset": {*PRESETS, *all_claims(PRESETS)}, "experiment": EXPERIMENTS, "count": PUBLISHED, "verb": VERBS,
+RUNS = {"preset": {*PRESETS, *all_claims(PRESETS)}, "experiment": EXPERIMENTS,
+        "count": PUBLISHED, "verb": VERBS,
         "exercise": EXERCISES, "notebook": NOTEBOOKS, "exam": EXAM}
 TESTS = {path.stem for path in (ROOT / "tests").rglob("test_*.py")}
 FIELDS = ("code", "picture", "run", "tests")
