@@ -7,6 +7,7 @@
     numformer deck rotary
     numformer deck thinking machines
     numformer deck C layer norm
+    numformer deck C 31-56 norm
     numformer deck B --line 131
     numformer deck --lesson 4
     numformer deck --layer MultiHeadAttention
@@ -35,8 +36,8 @@ SLIDES = re.compile("([0-9]{1,9})(?:-([0-9]{1,9}))?")
 def add_arguments(parser):
     parser.add_argument("words", metavar="WORD", nargs="*", help="a deck, by its letter "
                         f"({', '.join(DECKS)}), and then a slide, such as 22, or slides, such as "
-                        "31-56, or words to search for; or words alone, to search all decks "
-                        "(default: list the decks)")
+                        "31-56, or words to search for, or slides and words; or words "
+                        "alone, to search all decks, best first (default: list the decks)")
     parser.add_argument("--lesson", type=int, metavar="N", default=None,
                         help="the slides that lesson N is about")
     parser.add_argument("--layer", metavar="NAME", default=None,
@@ -56,15 +57,17 @@ def run(arguments):
         rows = [_row_at(deck, arguments.line)]
     if words and _means_slides(words, deck):
         rows, words = _rows_on(deck, " ".join(words), rows), []
+    elif len(words) > 1 and deck is not None:
+        rows, words = _words_on_slides(deck, words, rows)
     if arguments.lesson is not None:
-        rows = with_lesson(arguments.lesson, rows)
+        rows = with_lesson(_known_lesson(arguments.lesson), rows)
     if arguments.layer is not None:
         rows = with_layer(_known_layer(arguments.layer), rows)
     if words and rows:
         rows, others = _found(" ".join(words), rows)
     if not rows:
         raise UsageError("deck: no slide is of all that; leave something out.")
-    _show(rows, arguments.lesson)
+    _show(rows, arguments.lesson, ranked=bool(words))
     if others:
         print(f"\nAlso named on {', '.join(dict.fromkeys(row.place for row in others))}")
     if arguments.json:
@@ -126,8 +129,28 @@ def _rows_on(deck, span, rows):
     return [row for row in rows if any(first <= slide.number <= last for slide in row.slides)]
 
 
+def _words_on_slides(deck, words, rows):
+    """Of "31-56 norm" the rows on these slides, and the words; of other words all rows."""
+    first, *others = words
+    try:
+        on_slides = _rows_on(deck, first, rows)
+        search(" ".join(others), on_slides)
+    except (UsageError, LookupError):
+        return rows, words                            # such as "12 heads"
+    return on_slides, others
+
+
+def _known_lesson(number):
+    known = sorted({int(name) for name in _named("notebook", ALL)})
+    if number not in known:
+        raise UsageError(f"deck: --lesson {number} is on no slide; choose from "
+                         f"{', '.join(map(str, known))}.")
+    return number
+
+
 def _known_layer(name):
     known = layers_named()
+    name = {each.lower(): each for each in known}.get(name.lower(), name)
     if name not in known:
         raise UsageError(f"deck: --layer {printable(name)} is on no slide"
                          f"{did_you_mean(name, known)}; choose from {', '.join(known)}.")
@@ -145,12 +168,16 @@ def _found(text, rows):
 # ---- what is shown -------------------------------------------------------------------------------
 
 
-def _show(rows, lesson=None):
-    """The details of rows of one slide or heading; of others a list, and what they lead to."""
+def _show(rows, lesson=None, ranked=False):
+    """The details of rows of one slide or heading; of others a list, and what they lead to.
+
+    Found by words, the best row comes first; others are in the order of the decks.
+    """
     if (set.intersection(*({(row.deck, slide) for slide in row.slides} for row in rows))
             or len({(row.deck, row.heading) for row in rows}) == 1):
         told = set()                                  # a correction is printed once
-        for where, together in groupby(rows, lambda row: f"{row.place}  {row.heading}"):
+        for where, together in groupby(sorted(rows, key=lambda row: (row.deck, row.lines)),
+                                       lambda row: f"{row.place}  {row.heading}"):
             print(where)
             for row in together:
                 print(f"\n{row.title}")
@@ -159,10 +186,13 @@ def _show(rows, lesson=None):
                         print(f"  {'' if n else label:{INDENT}}{line}")
         return
     for letter, of_deck in groupby(rows, lambda row: row.deck):
-        print(f"{letter}  {DECKS[letter].title}")
-        for heading, together in groupby(of_deck, lambda row: row.heading):
+        if not ranked:
+            print(f"{letter}  {DECKS[letter].title}")
+        for _, together in groupby(of_deck, lambda row: row.place if ranked else row.heading):
             together = list(together)
-            print(f"  {numbers(together):8}{heading}")
+            heading = together[0].heading
+            place = f"{letter} {numbers(together)}" if ranked else f"  {numbers(together)}"
+            print(f"{place:10}{heading}")
             for row in together:
                 print(f"{'':12}{row.title}")
     print()

@@ -83,6 +83,8 @@ class Row(NamedTuple):
         Why there is no code, where there is none.
     keywords : tuple of str
         Of ``keywords.toml``: people, products, acronyms and examples on these lines.
+    typed : tuple of str
+        Of ``keywords.toml``: other words for what is on these lines.
 
     Examples
     --------
@@ -107,6 +109,7 @@ class Row(NamedTuple):
     note: str = ""
     reason: str = ""
     keywords: tuple = ()
+    typed: tuple = ()
 
     @property
     def heading(self):
@@ -159,7 +162,7 @@ class Deck(NamedTuple):
     def load(cls, letter):
         """Read ``LETTER.toml`` of this folder, and the deck's part of ``keywords.toml``."""
         table = _read(f"{letter.lower()}.toml")
-        keywords = {int(line): words for line, words in _read("keywords.toml")[letter].items()}
+        keywords = _read("keywords.toml")
         n_lines = table["n_lines"]
         slides = tuple(Slide(number, int(line), heading)
                        for number, (line, heading) in enumerate(table["slides"].items(), 1))
@@ -173,8 +176,8 @@ class Deck(NamedTuple):
                 deck=letter, lines=(first, following - 1),
                 slides=tuple(s for s in slides if s.line in here or s is open_at_first),
                 slips=tuple(slip for slip in slips if slip.line in here),
-                keywords=tuple(dict.fromkeys(word for line, words in keywords.items()
-                                             if line in here for word in words)),
+                keywords=_words_on(keywords[letter], here),
+                typed=_words_on(keywords["typed"][letter], here),
                 run=(*row.pop("run", ()), *practice_of(letter, first)),
                 **{name: tuple(value) if isinstance(value, list) else value
                    for name, value in row.items()}))
@@ -198,6 +201,12 @@ class Deck(NamedTuple):
             raise ValueError(f"deck {self.letter}: line {line} must be one of its {self.n_lines} "
                              "lines, counted from 1.")
         return max((row for row in self.rows if row.lines[0] <= line), key=lambda row: row.lines)
+
+
+def _words_on(table, lines):
+    """The words of a table by line, each once."""
+    return tuple(dict.fromkeys(word for line, words in table.items() if int(line) in lines
+                               for word in words))
 
 
 def _read(name):
