@@ -130,14 +130,20 @@ def _rows_on(deck, span, rows):
 
 
 def _words_on_slides(deck, words, rows):
-    """Of "31-56 norm" the rows on these slides, and the words; of other words all rows."""
+    """Of "31-56 norm" the rows on these slides, and the words; of "104 languages" all, and both."""
     first, *others = words
     try:
         on_slides = _rows_on(deck, first, rows)
-        search(" ".join(others), on_slides)
-    except (UsageError, LookupError):
-        return rows, words                            # such as "12 heads"
-    return on_slides, others
+    except UsageError:
+        return rows, words
+    for chosen, text in ((on_slides, others), (rows, words)):
+        try:
+            if search(" ".join(text), chosen)[0] or chosen is on_slides:
+                return chosen, text
+        except LookupError:
+            continue
+    raise UsageError(f"deck: no row of {deck.letter} {printable(first)} names "
+                     f"{printable(' '.join(others))}.")
 
 
 def _known_lesson(number):

@@ -51,8 +51,9 @@ def search(text, rows=ALL):
         if found:
             break
     else:
-        raise LookupError(f"no row of the map names {printable(text)}{_meant(words, rows)}")
-    found.sort(key=lambda row: _cost(words, _fit(row.deck, row.lines[0]), has))       # stable: by deck and slide
+        raise LookupError(
+            f"no row of the map names {printable(text)}{_meant(words, rows)}")
+    found.sort(key=lambda row: _cost(words, _fit(row.deck, row.lines[0]), has))   # of equals by deck
     on_slides = [row for row in found if all(
         any(has(told, word) for told in _texts(row)[:ON_SLIDE]) for word in words)]
     return on_slides, [row for row in found if row not in on_slides]
@@ -135,7 +136,8 @@ def _fit(deck, line):
     texts = (row.title, "\n".join([*row.typed, *row.keywords]), "\n".join(headings),
              "\n".join([*row.formula, row.where, *row.code]),
              "\n".join([*row.picture, *row.run, *slips, row.note, row.reason]))
-    return Fit(tuple(Text(text, n < ON_SLIDE) for n, text in enumerate(texts)), Text(row.title.partition(":")[0]),
+    return Fit(tuple(Text(text, n < ON_SLIDE) for n, text in enumerate(texts)),
+               Text(row.title.partition(":")[0]),
                *(tuple(map(Text, each)) for each in (row.typed, headings, row.keywords)))
 
 

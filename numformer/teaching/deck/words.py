@@ -6,9 +6,10 @@ from functools import cache
 PART = re.compile(r"[A-Z]+s?(?![a-z])|[A-Z]?[a-z]+|[^\W\d_]+|\d+")
 _ENDINGS = re.compile(
     r"(?<=\w{3})(izations?|izing|ize[drs]?|izers|ations?|ating|ate[ds]?|ions?|ings?|(?<!emb)ed"
-    r"|als?|ly|ances?|ants?|ives?|e)$|(?<=\w{5})(ences?|ents?)$|(?<=[^su])s$|(?<=s)es$")
+    r"|als?|ly|ances?|ants?|ives?|e)$|(?<=\w{5})(ences?|ents?)$"
+    r"|(?<=[^su])s$|(?<=^\w\wu)s$|(?<=s)es$")
 _SMALL = {"a", "an", "the", "and", "or", "of", "in", "for"}           # which a phrase may leave out
-_MOST = 4                                             # parts that a word may be run together from
+_MOST = 5                                             # parts that a word may be run together from
 
 
 @cache
