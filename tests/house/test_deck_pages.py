@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from numformer.teaching.deck import DECKS
+from numformer.teaching.deck.commands import commands_of
 from numformer.teaching.deck.targets import misprint
 
 ROOT = Path(__file__).parents[2]
@@ -37,10 +38,15 @@ def test_a_row_has_its_part_with_all_that_is_known_of_it(pages, letter):
         part = found[row.lines[0]]
         told = part.replace("\\", "")
         assert all(name in told for name in (row.title, *row.code, *row.formula, row.note))
-        for kind, _, which in (name.partition(":") for name in (*row.run, *row.picture)):
-            assert {"notebook": f"notebooks/{which:0>2}_", "exercise": f"exercise: `{which:0>2}_"
-                    }.get(kind, which or kind) in told or (
-                        kind == "exercise" and f", `{which:0>2}_" in told)
+        assert all(f"`{line}`" in part for line in commands_of(row))
+        assert all(name in told for name in row.picture)
+        for kind, _, which in (name.partition(":") for name in row.run):
+            if kind == "notebook":
+                assert f"notebooks/{which:0>2}_" in told
+            elif kind == "exercise":
+                assert re.search(rf"(exercise: |, )`{which:0>2}_", told)
+            elif kind == "exam":
+                assert f"[{which}]" in told
         for slip in row.slips:
             assert slip.text in part and misprint(slip.place)[0][2] in part
 

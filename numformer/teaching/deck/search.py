@@ -53,7 +53,7 @@ def search(text, rows=ALL):
     else:
         raise LookupError(
             f"no row of the map names {printable(text)}{_meant(words, rows)}")
-    found.sort(key=lambda row: _cost(words, _fit(row.deck, row.lines[0]), has))   # of equals by deck
+    found.sort(key=lambda row: _cost(words, _fit(row.deck, row.lines[0]), has))
     on_slides = [row for row in found if all(
         any(has(told, word) for told in _texts(row)[:ON_SLIDE]) for word in words)]
     return on_slides, [row for row in found if row not in on_slides]
