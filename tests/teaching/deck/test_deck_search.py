@@ -210,6 +210,11 @@ def test_keywords_are_short_and_on_lines_of_the_deck(letter, field):
     for line, words in table.items():
         assert words and set(words) <= set(getattr(deck.row_at(int(line)), field))
         assert all(len(word) <= 40 for word in words)
-        if field == "typed":
-            for word in words:
-                assert deck.row_at(int(line)) in search(word)[0][:9], word
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("letter", DECKS)
+def test_other_names_of_what_is_on_a_slide_find_it(letter):
+    for line, words in KEYWORDS["typed"][letter].items():
+        for word in words:
+            assert DECKS[letter].row_at(int(line)) in search(word)[0][:9], word
