@@ -55,7 +55,8 @@ def run(arguments):
         with style_of(arguments):
             save_picture(outcome.picture(), out)
     print(lines_of(experiment.question))
-    print(lines_of(f"slides of the decks: {slides_with(f'experiment:{arguments.name}')}"))
+    if slides := slides_with(f"experiment:{arguments.name}"):
+        print(lines_of(f"slides of the decks: {slides}"))
     if outcome.table:
         print(outcome.table)
     for figure, value in outcome.figures.items():
