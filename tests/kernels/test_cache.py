@@ -1,5 +1,7 @@
 """The cache of compiled kernels holds code: nobody else may be able to change it."""
 
+import errno
+import multiprocessing
 import os
 import socket
 import subprocess
@@ -148,6 +150,105 @@ def test_the_folder_of_another_kernel_is_not_taken(folder, monkeypatch):
     assert not (folder / "relu").exists()
 
 
+def filled(folder, name="gelu"):
+    """The folder of a kernel as Numba leaves it, without the digests of its files."""
+    (folder / name / "page").mkdir(parents=True)
+    for suffix in (".nbi", ".1.nbc"):
+        (folder / name / "page" / f"kernel{suffix}").write_text(suffix)
+    return folder / name
+
+
+def written(folder):
+    return {path: path.stat().st_mtime_ns for path in folder.rglob("*")}
+
+
+def no_space(*_, **__):
+    raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+def test_a_kernel_that_was_only_read_writes_nothing(folder, monkeypatch):
+    kernel = filled(folder)
+    cache.seal(kernel)
+    before = written(kernel)
+    monkeypatch.setattr(cache.tempfile, "mkstemp", no_space)
+    cache.seal(kernel)
+    cache.discard_unsealed(kernel)
+    assert written(kernel) == before and cache.usable(kernel) == kernel
+
+
+@pytest.mark.parametrize("failing", [("json", "dumps"), ("os", "replace"), ("tempfile", "mkstemp")])
+def test_what_a_full_disk_cuts_short_leaves_nothing(folder, monkeypatch, capsys, failing):
+    intact, kernel = filled(folder, "intact"), filled(folder)
+    cache.seal(intact)
+    module, function = failing
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="No space left"):
+        patch.setattr(getattr(cache, module), function, no_space)
+        cache.seal(kernel)
+    assert sorted(path.name for path in kernel.rglob("*")) == ["kernel.1.nbc", "kernel.nbi", "page"]
+    cache.discard_unsealed(kernel)
+    assert not kernel.exists() and cache.usable(kernel) == kernel
+    assert cache.usable(intact).exists() and not capsys.readouterr().err
+
+
+@OWNED
+def test_what_a_killed_process_left_does_not_count(folder, capsys):
+    kernel = filled(folder)
+    cache.seal(kernel)
+    for name in ("tmpabc", "page/kernel.1.nbc.tmp.0123"):
+        (kernel / name).write_bytes(b"")
+    assert cache.usable(kernel).exists() and not capsys.readouterr().err
+
+
+def test_of_two_processes_that_seal_the_last_one_leaves_what_fits(folder, monkeypatch):
+    """The other one writes its kernel and its digests just before those of the first one."""
+    kernel, replace = filled(folder), os.replace
+
+    def late(*paths):
+        monkeypatch.setattr(cache.os, "replace", replace)
+        (kernel / "page" / "kernel.1.nbc").write_text("of another process")
+        cache.seal(kernel)
+        replace(*paths)
+    monkeypatch.setattr(cache.os, "replace", late)
+    cache.seal(kernel)
+    assert cache.os.replace is replace and cache._is_sealed(kernel)
+
+
+def write_and_seal(kernel, barrier, number):
+    for n in range(20):
+        barrier.wait()
+        (kernel / "page" / "kernel.1.nbc").write_text(f"{number} {n}")
+        cache.seal(kernel)
+
+
+@pytest.mark.slow
+def test_two_processes_in_the_same_moment(folder):
+    kernel, context = filled(folder), multiprocessing.get_context("fork")
+    barrier = context.Barrier(2)
+    both = [context.Process(target=write_and_seal, args=(kernel, barrier, number))
+            for number in range(2)]
+    for process in both:
+        process.start()
+    for process in both:
+        process.join()
+    assert [process.exitcode for process in both] == [0, 0] and cache._is_sealed(kernel)
+    assert len(list(kernel.rglob("*"))) == 4, "and no temporary file"
+
+
+@pytest.mark.parametrize("before, words", [
+    ("", "once per machine"), ("sys.flags.optimize", "once per machine"),
+    ("from numba.core import config; config.CACHE_LOCATOR_CLASSES = 'Nope'; "
+     "os.environ['NUMBA_CACHE_LOCATOR_CLASSES'] = 'Nope'", "as there is no cache (")])
+@pytest.mark.slow
+def test_compiling_is_announced_once_whenever_it_happens(folder, before, words):
+    options = ["-OO"] if "optimize" in before else []
+    fill(folder)
+    said = run(folder, f"import os; {before}", options)
+    if before:
+        assert said.startswith(f"numformer: compiling kernels, {words}") and said.count("\n") == 1
+    else:
+        assert said == ""
+
+
 @pytest.mark.slow
 @OWNED
 def test_a_kernel_runs_without_a_cache_where_a_link_leads_to_itself(folder):
@@ -213,12 +314,13 @@ def fill(folder):
     raise AssertionError(f"nothing was saved: {list(folder.parent.parent.rglob('*'))}")
 
 
-def run(folder, before=""):
+def run(folder, before="", options=()):
     """What is written to stderr by a process that uses a kernel."""
     script = folder.parent.parent / "script.py"
     if not script.exists():
         script.write_text(SCRIPT)
-    result = subprocess.run([sys.executable, script, before], text=True, capture_output=True,
+    result = subprocess.run([sys.executable, *options, script, before], text=True,
+                            capture_output=True,
                             env={**os.environ, "NUMFORMER_CACHE": str(folder.parent)})
     assert result.returncode == 0, result.stderr
     return result.stderr

@@ -25,6 +25,7 @@ from llvmlite.binding import get_host_cpu_name
 from numformer.files import MIB, parse_json, read_file
 
 SEAL = "digests.json"                                 # of the files of a kernel
+LOADED = (".nbi", ".nbc")                             # which Numba reads: an index, and its kernels
 MOST = 64 * MIB                                       # of a file; kernels have less than 1 MiB
 
 # Of Numba, from its variables (NUMBA_OPT): those that change what is compiled
@@ -85,36 +86,69 @@ def usable(folder):
 
 
 def seal(folder):
-    """Keep the digests of what a kernel's folder holds now."""
-    files = _digests(folder)
-    if files:
+    """Keep the digests of what a kernel's folder holds now; nothing is written if they are kept.
+
+    Another process may compile the same kernel: whoever has written its digests looks once more,
+    so that the last one to write leaves those that fit.
+    """
+    for _ in range(100):
+        files = _digests(folder)
+        if not files or _kept(folder) == files:
+            return
         data = json.dumps({"kernel": folder.name, "files": files}).encode()
         handle, temporary = tempfile.mkstemp(dir=folder)              # a new file, mode 0600
-        with open(handle, "wb") as file:
-            file.write(data)
-        os.replace(temporary, folder / SEAL)
+        try:
+            with open(handle, "wb") as file:
+                file.write(data)
+            os.replace(temporary, folder / SEAL)
+        except BaseException:
+            os.unlink(temporary)
+            raise
+
+
+def discard_unsealed(folder):
+    """Remove the files of a kernel that could not be written as a whole, as on a full disk."""
+    with suppress(OSError, ValueError):
+        if _kept(folder) == _digests(folder):
+            return
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _is_sealed(folder):
     """Whether a folder holds what `seal` found there; another process may be about to write it."""
     for seconds in (0.05, 0.2, 0.5, 0):
         with suppress(OSError, ValueError):
-            files = _digests(folder)
-            if not files and not (folder / SEAL).exists():
-                return True
-            if parse_json(read_file(folder / SEAL, MIB, follow_links=False)) == {
-                    "kernel": folder.name, "files": files}:
+            if _kept(folder) == _digests(folder):
                 return True
         time.sleep(seconds)
     return False
 
 
+def _kept(folder):
+    """The digests that `seal` has written; {} if there are none, None if they are not its own."""
+    try:
+        kept = parse_json(read_file(folder / SEAL, MIB, follow_links=False))
+        return kept["files"] if kept == {"kernel": folder.name, "files": kept["files"]} else None
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+
+
 def _digests(folder):
-    """SHA-256 of all files in a folder, by their paths in it; ValueError if one is no file."""
+    """SHA-256 of all files in a folder that Numba may read, by their paths in it.
+
+    What a process that was killed has left unfinished has other names.
+
+    Raises
+    ------
+    OSError, ValueError
+        If one of them is no file.
+    """
     return {str(path.relative_to(folder)): hashlib.sha256(
                 read_file(path, MOST, follow_links=False)).hexdigest()
             for path in sorted(folder.rglob("*"))
-            if not stat.S_ISDIR(path.lstat().st_mode) and path != folder / SEAL}
+            if path.suffix in LOADED and not stat.S_ISDIR(path.lstat().st_mode)}
 
 
 def is_private(path, sticky=False):
@@ -163,9 +197,12 @@ def _content():
     """A hash of the kernels' sources and location, of Python, Numba and NumPy, and of the CPU.
 
     And of the settings with which Numba compiles: a kernel with checks of bounds, or without
-    optimization, would be slow in every later process.
+    optimization, would be slow in every later process. Without docstrings (python -OO) a function
+    has another bytecode, and Numba takes no kernel of the other one.
     """
     versions = f"{platform.python_version()} {numba.__version__} {np.__version__}"
+    if sys.flags.optimize > 1:
+        versions += " -OO"
     settings = [str(getattr(numba.config, name, None)) for name in SETTINGS]
     digest = hashlib.sha256(f"{versions} {get_host_cpu_name()} {settings} {__file__}".encode())
     for source in sorted(Path(__file__).parents[1].rglob("*.py")):

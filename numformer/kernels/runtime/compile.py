@@ -3,13 +3,15 @@
 import os
 import sys
 import threading
-from contextlib import suppress
-from functools import cached_property, lru_cache
+from contextlib import nullcontext
+from functools import cached_property
 
 import numba
 import numpy as np
+from numba.core import event
 
-from numformer.kernels.runtime.cache import cache_folder, seal, usable
+from numformer.kernels.runtime.cache import discard_unsealed, find_cache, seal, usable
+from numformer.terminal import printable, shortened
 
 # Division by zero gives Inf or NaN, as in NumPy; no C function is made in addition to Python's
 STRICT = dict(error_model="numpy", nogil=True, no_cfunc_wrapper=True)
@@ -118,32 +120,56 @@ class CFunction:
 
 def _compiled(name, cached, notice, compile_with):
     """What ``compile_with(cache=True)`` returns, with a folder of the cache; else without one."""
-    folder = cache_folder() if cached else None
+    folder, why_not = find_cache() if cached else (None, "")
     try:
         folder = folder and usable(folder / name)
     except OSError as error:
         print(f"numformer: {error.filename or folder} cannot be used as a cache: {error.strerror}",
               file=sys.stderr, flush=True)
         folder = None
-    if notice and (folder is None or not any(folder.rglob("*.nbc"))):
-        _announce("as there is no cache" if folder is None else "once per machine")
     if folder is not None:
         before = numba.config.CACHE_DIR
         try:
             numba.config.CACHE_DIR = str(folder)
-            compiled = compile_with(cache=True)
-            with suppress(OSError, ValueError):       # then it is compiled again the next time
-                seal(folder)
+            with _announcing("once per machine", notice):
+                compiled = compile_with(cache=True)
+            _seal(folder)
             return compiled
-        except Exception:               # a damaged cache, a full disk: compile without a cache
-            pass
+        except Exception as error:      # a damaged cache, a full disk: compile without a cache
+            discard_unsealed(folder)
+            why_not = getattr(error, "strerror", None) or str(error)
         finally:
             numba.config.CACHE_DIR = before
-    return compile_with()
+    with _announcing(f"as there is no cache{f' ({why_not})' if why_not else ''}", notice):
+        return compile_with()
 
 
-@lru_cache(maxsize=1)
-def _announce(why):
-    """Print a notice, once: the other kernels follow soon."""
-    print(f"numformer: compiling kernels, {why}: 20 to 60 s before the first step",
-          file=sys.stderr, flush=True)
+def _seal(folder):
+    try:
+        seal(folder)
+    except (OSError, ValueError):                     # it is compiled again the next time
+        discard_unsealed(folder)
+
+
+def _announcing(why, notice):
+    """Print a notice when Numba compiles inside, and does not read its cache."""
+    return event.install_listener("numba:run_pass", _Notice(why)) if notice else nullcontext()
+
+
+class _Notice(event.Listener):
+    """Prints one line in a process: the other kernels follow soon."""
+
+    is_printed = False
+
+    def __init__(self, why):
+        self.why = why
+
+    def on_start(self, event):
+        if not _Notice.is_printed:
+            _Notice.is_printed = True
+            print(shortened(printable(
+                f"numformer: compiling kernels, {' '.join(self.why.split())}: 20 to 60 s before "
+                "the first step")), file=sys.stderr, flush=True)
+
+    def on_end(self, event):
+        pass
