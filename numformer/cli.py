@@ -9,7 +9,8 @@ from pathlib import Path
 from numformer import commands
 from numformer.commands.shared.parser import Parser
 from numformer.commands.shared.process import (
-    STOPPED, answer_signals, check_limits, discard_stdout, launched_rank, started_by_launcher)
+    STOPPED, answer_signals, check_limits, discard_stdout, launched_rank, started_by_launcher,
+    stdout_is_writable)
 from numformer.terminal import printable, shortened
 
 
@@ -85,7 +86,8 @@ def _status(error):
 
 def _one_line(error):
     if isinstance(error, OSError) and error.strerror:
-        where = f"{error.filename}: " if error.filename else ""
+        where = (f"{error.filename}: " if error.filename else "" if stdout_is_writable() else
+                 "the output cannot be written: ")
         return printable(f"{where}{error.strerror}")
     text = " ".join(line.strip() for line in str(error).splitlines())
     return shortened(printable(text)) or type(error).__name__

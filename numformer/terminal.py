@@ -103,10 +103,11 @@ def did_you_mean(word, choices):
 def show_text(text, stream):
     """Write text and flush; characters that the stream cannot encode become question marks.
 
-    A terminal would obey control characters of a generated text: it gets escapes for them.
+    A terminal would obey control characters of a generated text: it gets escapes for them, and so
+    do messages, which `cat` may show later.
     """
     encoding = stream.encoding or "utf-8"
-    if stream is sys.stderr or stream.isatty():
+    if stream.isatty() or getattr(stream, "is_for_messages", stream is sys.stderr):
         text = printable(text, keep="\n\t")
     stream.write(text.encode(encoding, "replace").decode(encoding))
     stream.flush()

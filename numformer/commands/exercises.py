@@ -10,7 +10,6 @@ from pathlib import Path
 from numformer.checks import check_whole
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
-from numformer.files import write_atomically
 from numformer.teaching import all_exercises, notebook, write_assignment
 from numformer.teaching.exercise import find_exercises
 from numformer.teaching.notebooks import GRADERS
@@ -70,11 +69,9 @@ def _assignment(arguments):
     """(What was written, in words; the files) of --out."""
     _refuse(arguments, ("key", "salt", "unlike"), "is of --students; give that, too")
     out, seed, names = Path(arguments.out or OUT), arguments.seed or 0, arguments.names or None
-    files = write_assignment(out, seed, names)
-    if arguments.notebook:
-        path = out / "teacher" / f"exercises-{arguments.notebook}.ipynb"
-        write_atomically(path, notebook(arguments.notebook, seed, names).encode())
-        files.append(path)
+    more = {} if arguments.notebook is None else {
+        f"exercises-{arguments.notebook}.ipynb": notebook(arguments.notebook, seed, names)}
+    files = write_assignment(out, seed, names, more)
     return (f"{len(files)} files in {out}; students begin with {out}/student/README.md, "
             f"teachers with {out}/teacher/GUIDE.md"), files
 

@@ -17,12 +17,14 @@ from numformer.benchmarks.attention import Case, measure
 from numformer.benchmarks.training import growth, slope
 from numformer.commands import UsageError, compare, train
 from numformer.commands.shared.deck_pictures import DECK
+from numformer.commands.shared.process import ending_at_once
 from numformer.commands.shared.selection import Run
 from numformer.commands.shared.output import add_style_arguments, print_json, save_picture, style_of
 from numformer.commands.views.film import film_of
 from numformer.commands.views.movies import FPS, HOLD, save_gif
 from numformer.commands.views.states import States
 from numformer.experiments import EXPERIMENTS
+from numformer.files import folders_above, whole_folders, write_atomically
 from numformer.functional import (
     CAUSAL, alibi, alibi_slopes, sinusoidal_positions, softmax, tiled_attention_steps)
 from numformer.layers import (
@@ -95,8 +97,8 @@ def run(arguments):
             raise UsageError(f"figures: there is no {name}{did_you_mean(name, known)}; choose from "
                              f"{', '.join(known)}.")
     out, files, started = Path(arguments.out), [], time.perf_counter()
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as temporary, style_of(arguments):
+    with (folders_above(out / "picture"), tempfile.TemporaryDirectory() as temporary,
+          style_of(arguments)):
         runs = Path(arguments.runs or temporary)
         for name in names:
             if name in OF_RUNS:
@@ -117,18 +119,29 @@ def _saved(picture, path):
     if isinstance(picture, Film):
         save_gif(picture, path, FPS, HOLD)
     elif path.suffix == ".gif":
-        picture.save(path, writer="pillow", dpi=104)                  # 8 inches: 832 pixels
+        with tempfile.TemporaryDirectory() as folder:
+            whole = Path(folder) / "picture.gif"
+            picture.save(whole, writer="pillow", dpi=104)             # 8 inches: 832 pixels
+            write_atomically(path, whole.read_bytes())
     else:
         save_picture(picture, path)
     return str(path)
 
 
 def _trained(runs, name):
-    """The folder of a small run, trained unless it exists."""
+    """The folder of a small run, trained unless it exists; one that is stopped leaves nothing."""
     folder = runs / name
-    exists = (folder / "checkpoint.safetensors").exists()
-    if not exists and train.run_with([*RUNS[name], "--out", folder]):
-        raise KeyboardInterrupt
+    if (folder / "checkpoint.safetensors").exists():
+        return folder
+    try:
+        with whole_folders(folder) as (unfinished,), ending_at_once():
+            if train.run_with([*RUNS[name], "--out", unfinished]):
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:                         # without the words of a run that is kept
+        raise KeyboardInterrupt from None
+    except OSError as error:                          # likewise
+        cause = error.__context__ if isinstance(error.__context__, OSError) else error
+        raise OSError(cause.errno, cause.strerror or str(cause), str(folder)) from None
     return folder
 
 

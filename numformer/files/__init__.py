@@ -3,9 +3,11 @@
 from numformer.files.reading import (
     GIB, KIB, MIB, FileError, open_file, parse_json, read_file, size_in_words)
 from numformer.files.writing import (
-    flush_to_disk, remove_unfinished, whole_file, write_atomically)
+    flush_to_disk, folders_above, remove_unfinished, undone_after_errors, whole_file, whole_folders,
+    write_atomically)
 
 __all__ = [
-    "FileError", "GIB", "KIB", "MIB", "flush_to_disk", "open_file", "parse_json", "read_file",
-    "remove_unfinished", "size_in_words", "whole_file", "write_atomically",
+    "FileError", "GIB", "KIB", "MIB", "flush_to_disk", "folders_above", "open_file", "parse_json",
+    "read_file", "remove_unfinished", "size_in_words", "undone_after_errors", "whole_file",
+    "whole_folders", "write_atomically",
 ]

@@ -9,7 +9,7 @@ import numpy as np
 
 from numformer.analysis.counting import model_of_shapes
 from numformer.backend import run_side_by_side
-from numformer.files import write_atomically
+from numformer.files import undone_after_errors, write_atomically
 from numformer.files.tensors import widened, write_tensors
 from numformer.interop.config_file import CONFIG, family_of_folder, read_config
 from numformer.interop.families import FAMILIES
@@ -131,6 +131,8 @@ def save(model, tokenizer, folder, family=None, more=None):
     ValueError
         If no family has the options of the model, or one of `more` might be an option; then
         nothing is written.
+    OSError
+        If a file cannot be written; then no other one stays.
     """
     folder, family, more = Path(folder), family_of(model, family), more or {}
     for key in more:
@@ -139,22 +141,17 @@ def save(model, tokenizer, folder, family=None, more=None):
     for name in (CONFIG, WEIGHTS, MODULES):
         if (folder / name).exists():
             raise ValueError(f"save: {folder} has a {name} already; give a new folder.")
-    new = not folder.exists()
-    folder.mkdir(parents=True, exist_ok=True)
     arrays, dtype = _Published(model, family), np.dtype(model.config.dtype)
-    try:
+    with undone_after_errors(folder):
         if tokenizer is not None:
             _save_tokenizer(tokenizer, folder)
-    except ValueError:
-        if new:
-            folder.rmdir()
-        raise
-    write_tensors(folder / WEIGHTS, [(name, dtype, shape, lambda name=name: arrays[name])
-                                     for name, shape in arrays.shapes.items()], {"format": "pt"})
-    if family.kind == "SentenceBert":
-        write_modules(model.config, folder)
-    facts = json.dumps({**family.facts(model.config), **more}, indent=2, sort_keys=True) + "\n"
-    write_atomically(folder / CONFIG, facts.encode())
+        write_tensors(folder / WEIGHTS, [(name, dtype, shape, lambda name=name: arrays[name])
+                                         for name, shape in arrays.shapes.items()],
+                      {"format": "pt"})
+        if family.kind == "SentenceBert":
+            write_modules(model.config, folder)
+        facts = json.dumps({**family.facts(model.config), **more}, indent=2, sort_keys=True)
+        write_atomically(folder / CONFIG, f"{facts}\n".encode())
 
 
 def gradients(model, family=None):

@@ -100,7 +100,8 @@ def lens_map(logits, vocabulary, tokens, ax=None,
     labels = {best: label(visible(vocabulary[best], LONGEST_CELL))
               for best in p.argmax(axis=-1).flat}
     widest = max(each.width for each in labels.values())
-    most = int(0.74 * WIDTH / ((widest + 0.3) * text_inches()))       # next to ticks and colours
+    margin = 0.3 if widest <= 2 * ORDINARY else 0.7 + 0.15 * widest   # capitals and + are wide
+    most = int(0.74 * WIDTH / ((widest + margin) * text_inches()))    # next to ticks and colours
     per_row = min(PER_ROW, max(FEWEST, most))
     width = math.ceil(T / math.ceil(T / per_row))                     # panels of equal length
     starts = range(0, T, width)

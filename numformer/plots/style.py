@@ -6,6 +6,7 @@ notebook), of which pictures take the fonts alone.
 
 import os
 import sys
+import tempfile
 from contextlib import chdir, contextmanager, suppress
 from contextvars import ContextVar
 from functools import lru_cache
@@ -14,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 
+from numformer.files import MIB, parse_json, read_file
 from numformer.terminal import printable
 
 GROUND, INK, BLUE, ACCENT = "#ffffff", "#1b1f24", "#1257a8", "#c8500a"
@@ -63,6 +65,53 @@ def _import_matplotlib():
         # A matplotlibrc of the working folder comes first: this one is that of the defaults
         with chdir(Path(find_spec("matplotlib").origin).parent / "mpl-data"):
             import matplotlib  # noqa: F401
+    _find_fonts(matplotlib)
+
+
+def _find_fonts(matplotlib):
+    """Let matplotlib read its list of fonts, or make another one where that is none."""
+    bad = next((path for path in sorted(Path(matplotlib.get_cachedir()).glob("fontlist-*"))
+                if not _is_font_list(path)), None)
+    if bad is None:
+        return
+    print(f"numformer: {printable(str(bad))} is no list of fonts of matplotlib; remove it, or "
+          "fonts are looked for in every process", file=sys.stderr, flush=True)
+    with tempfile.TemporaryDirectory() as folder:
+        before, matplotlib.get_cachedir = matplotlib.get_cachedir, lambda: folder
+        try:
+            import matplotlib.font_manager  # noqa: F401
+        finally:
+            matplotlib.get_cachedir = before
+
+
+def _is_font_list(path):
+    """Whether matplotlib can read a list of fonts, or sees itself that it cannot.
+
+    It waits for the other end of a pipe, and takes any object of the right version.
+    """
+    if path.is_dir():
+        return True
+    if not path.is_file():
+        return False
+    try:
+        found = parse_json(read_file(path, 64 * MIB))
+    except (OSError, ValueError):
+        return True                                    # it makes a new one
+    if not isinstance(found, dict) or found.get("__class__") != "FontManager":
+        return True
+    lists = [found.get("ttflist"), found.get("afmlist")]
+    return ("_FontManager__default_weight" in found
+        and isinstance(found.get("defaultFamily"), dict) and all(
+        isinstance(found["defaultFamily"].get(kind), str) for kind in ("ttf", "afm"))
+        and isinstance(found.get("default_size", ""), int | float | None)
+        and all(isinstance(fonts, list) and all(map(_is_font, fonts)) for fonts in lists))
+
+
+def _is_font(entry):
+    return isinstance(entry, dict) and entry.get("__class__") == "FontEntry" and all(
+        isinstance(entry.get(name), types) for name, types in (
+            ("fname", str), ("name", str), ("style", str), ("variant", str), ("size", str),
+            ("weight", int | str), ("stretch", int | str)))
 
 
 def _settings_file():

@@ -5,6 +5,7 @@ from pathlib import Path
 from textwrap import wrap
 
 from numformer.checks import check_whole
+from numformer.files import whole_folders
 from numformer.teaching.exercise import find_exercises
 from numformer.teaching.manifest import MANIFEST, Manifest
 from numformer.teaching.support.credit import RULE
@@ -12,7 +13,7 @@ from numformer.teaching.support.effort import A_LINE, A_MISTAKE, AN_IDEA, HARD, 
 from numformer.teaching.variants.written import CONSEQUENCES, DERIVATION, rubric
 
 
-def write_assignment(out, seed=0, names=None):
+def write_assignment(out, seed=0, names=None, of_teachers=None):
     """Write the folders `student` and `teacher` into `out`.
 
     Parameters
@@ -22,6 +23,8 @@ def write_assignment(out, seed=0, names=None):
         Chooses bugs, numbers and functions.
     names : sequence of str, optional
         Names or numbers of exercises; all by default.
+    of_teachers : dict of str to str, optional
+        Names and texts of further files for the folder `teacher`.
 
     Returns
     -------
@@ -32,6 +35,8 @@ def write_assignment(out, seed=0, names=None):
     ------
     ValueError
         If one of the folders exists: no work is overwritten.
+    OSError
+        If a file cannot be written; then neither folder stays.
     """
     check_whole("exercises", "seed", seed, least=0)
     chosen = find_exercises(names)
@@ -42,17 +47,17 @@ def write_assignment(out, seed=0, names=None):
                              "overwritten.")
     written = []
     manifest = Manifest(tuple(exercise.name for exercise in chosen), seed)
-    for who, folder in folders.items():
-        folder.mkdir(parents=True)
-        texts = {f"{exercise.name}.py": getattr(exercise, who)(seed) for exercise in chosen}
-        texts[MANIFEST] = manifest.text()
-        if who == "student":
-            texts["README.md"] = student_readme(chosen, seed)
-        else:
-            texts["GUIDE.md"] = teacher_guide(chosen, seed)
-        for name, text in texts.items():
-            (folder / name).write_text(text, encoding="utf-8")
-            written.append(folder / name)
+    with whole_folders(*folders.values()) as temporary:
+        for (who, folder), unfinished in zip(folders.items(), temporary):
+            texts = {f"{exercise.name}.py": getattr(exercise, who)(seed) for exercise in chosen}
+            texts[MANIFEST] = manifest.text()
+            if who == "student":
+                texts["README.md"] = student_readme(chosen, seed)
+            else:
+                texts |= {"GUIDE.md": teacher_guide(chosen, seed)} | (of_teachers or {})
+            for name, text in texts.items():
+                (unfinished / name).write_text(text, encoding="utf-8")
+                written.append(folder / name)
     return written
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numformer.teaching.apart.messages import NOT_WRITTEN, Strange
 from numformer.teaching.calls import Call
 from numformer.teaching.causes.evidence import same
-from numformer.teaching.check import RANDOM
+from numformer.teaching.check import AGAIN, RANDOM
 from numformer.teaching.comparison import CLOSE, EPSILON, ROUNDINGS, no_array, wrong_array
 
 
@@ -62,7 +62,9 @@ def first_error(exercise, names, student, seed, form=None):
             cause = f" Likely cause: {cause}." if cause else ""
             return f"{wrong.removeprefix(f'{name}: ')} Problem: {special}.{cause}", True
         again, trouble = answers[len(problems) + n]
-        if trouble or _wrong(name, exercise.outputs, again, expected):
+        if trouble:
+            return f"{trouble}; {AGAIN} (problem: {special})", True
+        if _wrong(name, exercise.outputs, again, expected):
             return f"{RANDOM}.", True
     if shared:
         return "two calls returned the same array; make a new array in each call.", True

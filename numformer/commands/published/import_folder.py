@@ -14,7 +14,7 @@ from numformer.commands import UsageError
 from numformer.commands.published.export_folder import SPECIAL_KEYS
 from numformer.commands.shared.folders import new_folder
 from numformer.commands.shared.output import print_json
-from numformer.files import MIB, parse_json, read_file
+from numformer.files import MIB, parse_json, read_file, undone_after_errors
 from numformer.interop import load
 from numformer.recipes import TASKS, Task, kinds_of, recipe_of
 from numformer.recipes.text_to_text.pairs import SPECIAL
@@ -63,10 +63,11 @@ def run(arguments):
     facts = facts_of(source, kind, model.config, tokenizer)
     arrays = {f"model.{name}": parameter.data for name, parameter in model.named_parameters()}
     with closing(new_folder(arguments.out, source.resolve().name)) as folder:
-        save_checkpoint(folder.checkpoint, arrays, facts)
-        folder.open()
-        folder.describe(facts)
         path = folder.path
+        with undone_after_errors(path):
+            save_checkpoint(folder.checkpoint, arrays, facts)
+            folder.open()
+            folder.describe(facts)
     parameters = sum(parameter.data.size for parameter in model.parameters())
     tokens = len(tokenizer) if task.has_tokens else None
     show_text(f"{path}: {parameters:,} parameters"

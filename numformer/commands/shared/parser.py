@@ -46,6 +46,11 @@ class Parser(argparse.ArgumentParser):
         return super().format_help() if self.help_of is None else self.help_of(
             self._actions, self.words)
 
+    def _print_message(self, message, file=None):
+        """Unlike that of argparse, it hides no full disk."""
+        if message:
+            (file or sys.stderr).write(message)
+
     def refuse(self, word):
         """Exit because of a word that is no argument."""
         if not word.startswith("-"):

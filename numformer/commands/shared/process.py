@@ -183,6 +183,16 @@ def finish(status):
     return status
 
 
+def stdout_is_writable():
+    """Whether what stdout holds can be written; if not, it is discarded."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        discard_stdout()
+        return False
+    return True
+
+
 def discard_stdout():
     """Send what is still to be printed to the null device: its reader has gone, as `head` does."""
     null = os.open(os.devnull, os.O_WRONLY)
@@ -197,6 +207,8 @@ class Messages:
     ----------
     stream : text stream or None
     """
+
+    is_for_messages = True                            # also where it is not sys.stderr itself
 
     def __init__(self, stream):
         self.stream = io.StringIO() if stream is None else stream
@@ -216,6 +228,20 @@ class Messages:
 
     def __getattr__(self, name):
         return getattr(self.stream, name)
+
+
+_at_once = False
+
+
+@contextmanager
+def ending_at_once():
+    """Inside, signals end a training as they end any other job: its folder is not kept."""
+    global _at_once
+    before, _at_once = _at_once, True
+    try:
+        yield
+    finally:
+        _at_once = before
 
 
 @contextmanager
@@ -243,7 +269,7 @@ def stop_signals(more=(), silent=False):
         with suppress(OSError):                       # no print: the stream may be in use just now
             os.write(2, b"\nstopping after this step; once more stops at once, without saving\n")
 
-    if threading.current_thread() is threading.main_thread():
+    if threading.current_thread() is threading.main_thread() and not _at_once:
         for name in ("SIGINT", "SIGTERM", "SIGHUP", *more):
             number = getattr(signal, name, None)      # Windows has no SIGHUP
             if number is not None and signal.getsignal(number) not in (signal.SIG_IGN, None):

@@ -126,11 +126,11 @@ def _is_sealed(folder):
 
 def _kept(folder):
     """The digests that `seal` has written; {} if there are none, None if they are not its own."""
+    if not (folder / SEAL).exists():
+        return {}
     try:
         kept = parse_json(read_file(folder / SEAL, MIB, follow_links=False))
         return kept["files"] if kept == {"kernel": folder.name, "files": kept["files"]} else None
-    except FileNotFoundError:
-        return {}
     except (OSError, ValueError, KeyError, TypeError):
         return None
 

@@ -26,6 +26,7 @@ _TRIAL = """if True:
     machine.emit_object(llvm.parse_assembly(
         "define double @f(double %x) {\\n %y = fadd double %x, %x\\n ret double %y\\n}"))
 """
+SETTINGS_FILE = ".numba_config.yaml"                  # which Numba reads in the working folder
 _NOT_PARSED = re.compile(r"Environment variable '(\w+)' is defined but its associated value")
 
 
@@ -51,9 +52,7 @@ def import_numba(imported=lambda: __import__("numba")):
         except ImportError:
             raise
         except Exception as error:
-            raise ValueError(_line(
-                f"Numba cannot be imported: {error} Its settings in the environment are "
-                f"{_settings()}; correct them, or leave them out.")) from None
+            raise ValueError(_line(f"Numba cannot be imported: {_why(error)}")) from None
     for warning in found:
         name = _NOT_PARSED.match(str(warning.message))
         if name is None:
@@ -84,6 +83,22 @@ def check_processor(name, features):
         raise ValueError(_line(
             f"Numba cannot compile: {words or 'LLVM ends'}. Its settings in the environment are "
             f"{_settings()}; correct them, or leave them out."))
+
+
+def _why(error):
+    """What Numba does not take, and the cure: its file, the working folder, or its variables."""
+    try:
+        os.getcwd()
+    except OSError:
+        return "the working folder no longer exists; change to another one."
+    words = str(error) or type(error).__name__
+    if os.path.lexists(SETTINGS_FILE) and (SETTINGS_FILE in words or _settings() == "none"
+                                           or getattr(error, "filename", "") == SETTINGS_FILE):
+        return f"{words}; correct or remove {os.path.abspath(SETTINGS_FILE)}."
+    if _settings() == "none":
+        return words
+    return (f"{words} Its settings in the environment are {_settings()}; correct them, or leave "
+            "them out.")
 
 
 def _settings():

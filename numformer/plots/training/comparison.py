@@ -2,8 +2,9 @@
 
 import math
 
-from numformer.plots.axes import new_axes, styled, styles
-from numformer.plots.tokens import plain
+from numformer.plots.axes import legend_below, new_axes, styled, styles
+from numformer.plots.text.labels import label
+from numformer.plots.tokens import LONG_NAME, plain
 
 
 @styled
@@ -30,7 +31,7 @@ def losses_by_tokens(curves, ax=None, title="Validation loss"):
     """
     if not any(curves.values()):
         raise ValueError("losses_by_tokens: curves hold no losses; there is nothing to draw.")
-    from matplotlib.ticker import EngFormatter
+    from matplotlib.ticker import EngFormatter, MaxNLocator
 
     ax = new_axes() if ax is None else ax
     for (name, curve), style in zip(curves.items(), styles(ax, len(curves))):
@@ -41,12 +42,24 @@ def losses_by_tokens(curves, ax=None, title="Validation loss"):
             ax.plot(*zip(*curve), markersize=5, label=f"{plain(name)}: {curve[-1][1]:.3f}", **style)
     ax.set(xlabel="training tokens", ylabel="loss, nats per token", title=title)
     ax.xaxis.set_major_formatter(EngFormatter(sep=" "))
+    ax.xaxis.set_major_locator(MaxNLocator("auto", integer=True, steps=[1, 2, 2.5, 5, 10]))
+    if all(len(curve) < 2 for curve in curves.values()):              # horizontal lines alone
+        ax.set_xlim(0, max(max(tokens for curve in curves.values() for tokens, _ in curve), 1))
     bits = ax.secondary_yaxis("right", functions=(lambda nats: nats / math.log(2),
                                                   lambda bits: bits * math.log(2)))
     bits.set_ylabel("bits per token")
     ax.grid(alpha=0.3)
-    ax.legend()
+    legend_of_runs(ax)
     return ax
+
+
+def legend_of_runs(ax):
+    """The legend of curves with names of users: below the picture where one of them is long."""
+    names = ax.get_legend_handles_labels()[1]
+    if names and max(label(name).width for name in names) > 2 * LONG_NAME:
+        legend_below(ax, 1)
+    else:
+        ax.legend()
 
 
 @styled
@@ -83,5 +96,5 @@ def gradient_reach_curves(profiles, ax=None, title="Gradient norm by distance"):
     ax.set(yscale="log", xlabel="distance k, tokens",
            ylabel="gradient norm, relative to distance 0", title=title)
     ax.grid(alpha=0.3)
-    ax.legend()
+    legend_of_runs(ax)
     return ax

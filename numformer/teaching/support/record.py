@@ -2,13 +2,17 @@
 
 import hashlib
 import json
+import os
+import sys
 from contextlib import suppress
+from itertools import count
 from pathlib import Path
 
 from numformer import __version__
 from numformer.files import KIB, MIB, parse_json, read_file, write_atomically
 from numformer.teaching.exercise import all_exercises
 from numformer.teaching.judge import is_not_begun
+from numformer.terminal import printable
 
 RECORD = "progress.json"
 MOST = 64 * KIB                                       # bytes of a record
@@ -22,20 +26,47 @@ def read_record(folder):
 
     What is not of this form is left out: the file is the student's.
     """
-    found = {}
-    with suppress(OSError, ValueError):
-        found = parse_json(read_file(Path(folder) / RECORD, MOST, follow_links=False))
+    try:
+        found = _read(Path(folder) / RECORD)
+    except (OSError, ValueError):
+        found = {}
     record = {}
     for kind, type_ in KINDS.items():
-        entries = found.get(kind) if isinstance(found, dict) else None
+        entries = found.get(kind)
         entries = entries if isinstance(entries, dict) else {}
         record[kind] = {exercise.name: entries[exercise.name] for exercise in all_exercises()
                         if _is_entry(entries.get(exercise.name), type_)}
     return record
 
 
+def _read(path):
+    """The value of a record; ValueError if it is none."""
+    found = parse_json(read_file(path, MOST, follow_links=False))
+    if not isinstance(found, dict):
+        raise ValueError("it is no object of JSON")
+    return found
+
+
+def keep_unreadable(folder):
+    """Rename a record that cannot be read, and say so: it is not overwritten."""
+    path = Path(folder) / RECORD
+    try:
+        _read(path)
+    except FileNotFoundError:
+        return
+    except (OSError, ValueError):
+        names = (path.with_name(f"{path.stem}-unreadable{number or ''}{path.suffix}")
+                 for number in count())
+        aside = next(name for name in names if not os.path.lexists(name))
+        with suppress(OSError):
+            path.rename(aside)
+            print(printable(f"numformer: {path} cannot be read and is kept as {aside.name}; "
+                            "attempts and hints are counted anew"), file=sys.stderr)
+
+
 def write_record(folder, record):
     """Write a record; a folder that cannot be written to keeps none."""
+    keep_unreadable(folder)
     with suppress(OSError):
         write_atomically(Path(folder) / RECORD, (json.dumps(record, indent=2) + "\n").encode())
 

@@ -12,7 +12,7 @@ from numformer.data.tokenizers.splitting import META, REGEX_OF
 from numformer.data.tokenizers.unigram import UnigramTokenizer
 from numformer.data.tokenizers.wordpiece import (
     LONGEST_WORD, PREFIX, SPECIAL as BERT_SPECIAL, WordPieceTokenizer)
-from numformer.files import MIB, parse_json, read_file
+from numformer.files import MIB, parse_json, read_file, write_atomically
 
 _MOST = 256 * MIB                                     # of a file; the largest published has 34 MiB
 _END = "<|endoftext|>"
@@ -71,7 +71,7 @@ def save_tokenizer(tokenizer, folder):
         If this kind of tokenizer cannot be written.
     """
     text = json.dumps(published(tokenizer).description, ensure_ascii=False, indent=1)
-    (Path(folder) / "tokenizer.json").write_text(text, encoding="utf-8")
+    write_atomically(Path(folder) / "tokenizer.json", text.encode())
 
 
 @singledispatch
