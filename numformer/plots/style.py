@@ -100,11 +100,12 @@ def _is_font_list(path):
     if not isinstance(found, dict) or found.get("__class__") != "FontManager":
         return True
     lists = [found.get("ttflist"), found.get("afmlist")]
-    return ("_FontManager__default_weight" in found
-        and isinstance(found.get("defaultFamily"), dict) and all(
-        isinstance(found["defaultFamily"].get(kind), str) for kind in ("ttf", "afm"))
-        and isinstance(found.get("default_size", ""), int | float | None)
-        and all(isinstance(fonts, list) and all(map(_is_font, fonts)) for fonts in lists))
+    families = found.get("defaultFamily")
+    if not isinstance(families, dict) or "_FontManager__default_weight" not in found:
+        return False
+    return (all(isinstance(families.get(kind), str) for kind in ("ttf", "afm"))
+            and isinstance(found.get("default_size", ""), int | float | None)
+            and all(isinstance(fonts, list) and all(map(_is_font, fonts)) for fonts in lists))
 
 
 def _is_font(entry):

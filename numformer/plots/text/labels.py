@@ -13,8 +13,8 @@ from numformer.plots.text.fonts import (
 from numformer.plots.text.letters import CIRCLE, SIGNS, letters, visual
 
 ORDINARY = 0.62                                       # ems of a letter of DejaVu Sans, about
-# Of letters that no font has, in this order; the last one stands for all further ones. Labels may be
-# rotated, so no sign is another one rotated or mirrored
+# Of letters that no font has, in this order; the last one stands for all further ones. Labels may
+# be rotated, so no sign is another one rotated or mirrored
 MARKS = "\u25a1\u25a4\u25ce\u25b3\u2606\u2602\u266b\u2600\u2702\u273f\u2618\u260a\u2640" \
         "\u2643\u2650\u2693\u2696\u271c\u2656\u263d\u2653\u2647\u264c\u2668\u2708\u25a0"
 MOST_KEYS = len(MARKS) - 1

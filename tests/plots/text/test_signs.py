@@ -41,7 +41,7 @@ def directions(ink, angles):
 
 
 def difference(one, others):
-    """How much two signs differ where they are most alike: 0 is the same ink, 1 is no common ink."""
+    """How much two signs differ where they are most alike: from 0, the same ink, to 1."""
     return np.min(np.abs(one - others).sum((1, 2)) / np.maximum(one, others).sum((1, 2)))
 
 
