@@ -20,6 +20,7 @@ from numformer.teaching.verdict import Verdict
 from numformer.verify.adapters import positional_names
 
 AGAIN = "the first call with the same arguments had a result"
+LATER = "a later call with the same arguments had a result"
 RANDOM = ("random: two calls with the same arguments gave different results. Fill every entry of "
           "np.empty, keep nothing between calls (in global variables, attributes, or arrays as "
           "defaults), and take random numbers only from an argument, such as rng")
@@ -317,12 +318,15 @@ def _compare(name, student, instance, backward, remarks, cause, found, again=Non
     if arrays is not None:
         wrong = wrong_output(name, outputs, expected, instance)
     if (again or wrong is not None) and (trouble is None or trouble.kind == RAISED):
+        first = trouble
         outputs_again, trouble = outputs_of(student, instance, backward, found=again)
         if trouble and trouble.kind not in (RAISED, NOT_WRITTEN):
             return _in_trouble(name, trouble)         # a limit stopped it this time
         arrays_again, _ = named(outputs_again, trouble)
         if trouble and arrays is not None:
             return _in_trouble(name, Trouble(f"{trouble}; {AGAIN}", trouble.kind))
+        if first and not trouble:
+            return _in_trouble(name, Trouble(f"{first}; {LATER}", first.kind))
         if (arrays is None) != (arrays_again is None) or arrays is not None and are_different(
                 name, arrays, arrays_again, instance):
             return Verdict(False, f"{name}: {RANDOM}.", random=True)

@@ -1,6 +1,7 @@
 """The process of a verb: its streams, its signals, and what it says when it cannot write."""
 
 import errno
+import io
 import os
 import shlex
 import signal
@@ -13,7 +14,7 @@ from command import DEFAULT_SIGNALS, SECONDS, SMALL, call, content
 from numformer.commands import train as train_command
 from numformer.commands.shared import process
 from numformer.runs import RunFolder
-from numformer.terminal import shell_word
+from numformer.terminal import shell_word, show_text
 
 posix = pytest.mark.skipif(os.name != "posix", reason="redirections of a POSIX shell")
 SHORT = ["--steps", "4", "--eval-every", "2", "--save-every", "2", "--threads", "1", *SMALL]
@@ -188,3 +189,32 @@ def test_a_line_of_metrics_is_written_whole_or_not_at_all(tmp_path):
     folder.append({"step": 2, "loss": 0.5})
     assert folder.read_metrics() == [{"step": 1, "loss": 1.0}, {"step": 2, "loss": 0.5}]
     folder.close()
+
+
+@posix
+@pytest.mark.parametrize("words", [["--help"], ["--version"], ["train", "--help-all"]])
+def test_help_that_cannot_be_written_is_an_error(words):
+    with open("/dev/full", "w") as full:
+        found = subprocess.run([sys.executable, "-c", PROGRAM, *words], stdout=full, text=True,
+                               stderr=subprocess.PIPE)
+    assert (found.returncode, found.stderr) == (
+        1, "numformer: the output cannot be written: No space left on device\n")
+
+
+def test_messages_escape_control_characters_whatever_they_are_written_to():
+    log = io.StringIO()
+    stream = process.Messages(Encoded(log))
+    show_text("a\x1b[2J\r\u202eb\n\tc", stream)
+    assert log.getvalue() == "a\\x1b[2J\\r\\u202eb\n\tc"
+
+
+class Encoded:
+    """A text file."""
+
+    encoding = "utf-8"
+
+    def __init__(self, stream):
+        self.stream = stream
+
+    def __getattr__(self, name):
+        return getattr(self.stream, name)

@@ -91,3 +91,41 @@ def test_a_processor_that_llvm_does_not_know_ends_no_process():
                            capture_output=True, text=True)
     assert found.returncode == 1 and not found.stderr
     assert "FAIL  kernels                 it raised ValueError: Numba cannot comp" in found.stdout
+
+
+def cause(error):
+    """What is said where the import of Numba raises an error."""
+    def refuse():
+        raise error
+    with pytest.raises(ValueError) as caught:
+        import_numba(refuse)
+    return str(caught.value)
+
+
+@pytest.fixture
+def no_variables(monkeypatch):
+    for name in [name for name in os.environ if name.startswith("NUMBA_")]:
+        monkeypatch.delenv(name)
+
+
+def test_a_settings_file_that_cannot_be_read_is_named(no_variables, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".numba_config.yaml").write_text("[")
+    said = cause(ValueError("while parsing a flow sequence"))
+    assert said == ("Numba cannot be imported: while parsing a flow sequence; correct or remove "
+                    f"{tmp_path / '.numba_config.yaml'}.")
+    assert "environment" not in said
+
+
+def test_a_cause_that_is_no_setting_blames_none(no_variables, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    assert cause(OSError("no disk")) == "Numba cannot be imported: no disk"
+
+
+@pytest.mark.skipif(os.name != "posix", reason="a working folder cannot be removed")
+def test_a_working_folder_that_is_gone_is_named(monkeypatch, tmp_path):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert cause(FileNotFoundError(2, "No such file or directory")) == (
+        "Numba cannot be imported: the working folder no longer exists; change to another one.")

@@ -1,5 +1,10 @@
 """One style: text of at least 12 points at 8 inches, slides, and colours of light and dark."""
 
+import json
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from matplotlib.colors import to_rgb
@@ -11,6 +16,7 @@ from numformer import plots
 from numformer.analysis import distinctive_heads
 from numformer.commands import figures
 from numformer.functional import CAUSAL, tiled_attention_steps
+from numformer.plots import style
 from numformer.plots.axes import new_axes, panels, sequential, signed_colours
 from numformer.plots.tokens import label_ticks
 
@@ -130,3 +136,43 @@ def test_tiles_are_legible(rng):
     steps = list(tiled_attention_steps(*rng.standard_normal((3, 1, 1, 8, 2)), CAUSAL, tile=2))
     ax = plots.tile_order(steps)
     assert {text.get_fontsize() for text in ax.texts} == {12}
+
+
+def listed(**changes):
+    """A list of fonts as matplotlib writes it, with changes."""
+    font = {"fname": "a.ttf", "name": "A", "style": "normal", "variant": "normal", "weight": 400,
+            "stretch": "normal", "size": "scalable", "index": 0, "__class__": "FontEntry"}
+    return {"_version": "3.11.0", "_FontManager__default_weight": "normal", "default_size": None,
+            "defaultFamily": {"ttf": "A", "afm": "A"}, "afmlist": [], "ttflist": [font],
+            "__class__": "FontManager", **changes}
+
+
+@pytest.mark.parametrize("content, right", [
+    (listed(), True), ([1, 2], True), ("{", True),     # matplotlib itself makes another one
+    (listed(ttflist=None), False), (listed(ttflist=[{"__class__": "FontEntry"}]), False),
+    (listed(ttflist=[3]), False), (listed(defaultFamily=[]), False),
+    ({"__class__": "FontManager", "_version": "3.11.0"}, False)])
+def test_lists_of_fonts_that_matplotlib_cannot_use_are_found(tmp_path, content, right):
+    path = tmp_path / "fontlist-v3.11.0.json"
+    path.write_text(content if isinstance(content, str) else json.dumps(content))
+    assert style._is_font_list(path) == right
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+@pytest.mark.parametrize("pipe", [True, False])
+def test_pictures_are_drawn_where_the_list_of_fonts_is_none(tmp_path, pipe):
+    from matplotlib.font_manager import FontManager
+
+    path = tmp_path / f"fontlist-v{FontManager.__version__}.json"
+    if pipe:
+        os.mkfifo(path)
+    else:
+        path.write_text(json.dumps({"__class__": "FontManager",
+                                    "_version": FontManager.__version__}))
+    found = subprocess.run(
+        [sys.executable, "-c", "from numformer.plots.axes import new_axes; new_axes()\n"
+         "from matplotlib import font_manager"], text=True,
+        capture_output=True, timeout=120, env={**os.environ, "MPLCONFIGDIR": str(tmp_path)})
+    assert found.returncode == 0 and found.stderr.count("\n") == 1
+    assert f"{path} is no list of fonts of matplotlib; remove it" in found.stderr

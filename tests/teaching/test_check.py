@@ -232,3 +232,20 @@ def test_outputs_without_a_finite_number_have_no_likely_cause(number):
     """Whatever overflows, too, would explain them."""
     verdict = check("softmax", lambda x: np.full(x.shape, number), seed=1)
     assert not verdict and verdict.output == "y" and not verdict.cause
+
+
+@pytest.mark.parametrize("raising", [1, 2])
+def test_what_raises_in_one_of_two_calls_is_shown(raising):
+    calls = []
+
+    def relu(x):
+        calls.append(x)
+        if len(calls) == raising:
+            raise ValueError("I only work once")
+        return F.relu(x)[0]
+
+    verdict = check("relu", relu)
+    assert not verdict and not verdict.random
+    assert "it raised ValueError: I only work once" in verdict.text
+    assert "call with the same arguments had a result" in verdict.text
+    assert "two calls with the same arguments gave different" not in verdict.text

@@ -48,8 +48,8 @@ class Parser(argparse.ArgumentParser):
 
     def _print_message(self, message, file=None):
         """Unlike that of argparse, it hides no full disk."""
-        if message:
-            (file or sys.stderr).write(message)
+        for line in (message or "").splitlines(keepends=True):        # a full disk keeps the last
+            (file or sys.stderr).write(line)
 
     def refuse(self, word):
         """Exit because of a word that is no argument."""

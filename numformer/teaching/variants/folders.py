@@ -73,7 +73,9 @@ def write_variant(students, teachers, key):
                 with open(path, "x", encoding="utf-8", opener=lambda name, flags: os.open(
                         name, flags, of_files)) as file:
                     file.write(text)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, OSError) and error.filename is None:     # a full disk leaves it out
+            error.filename = str(written[-1])
         for path in written:
             path.unlink(missing_ok=True)
         for folder in made:

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 
 import numpy as np
 import pytest
@@ -162,3 +163,26 @@ def test_a_solution_is_shown_after_a_pass(tmp_path, capsys):
     status, out, _ = call(capsys, "solution", "3", tmp_path / "teacher", "--json")
     assert status == 0 and last_json(out)["solution"] == "return x @ weight + bias\n"
     assert out.startswith("03_linear, in linear:\n\nreturn x @ weight + bias\n")
+
+
+@pytest.mark.parametrize("text", ["{", "[]", "[" * 50_000])
+def test_a_record_that_cannot_be_read_is_kept_aside(tmp_path, capsys, text):
+    write_assignment(tmp_path, names=["1"])
+    folder = tmp_path / "student"
+    for number in ("", "1"):
+        (folder / RECORD).write_text(text)
+        status, _, err = call(capsys, "hint", "1", folder)
+        aside = f"progress-unreadable{number}.json"
+        assert status == 0 and (folder / aside).read_text() == text
+        assert err == (f"numformer: {folder / RECORD} cannot be read and is kept as {aside}; "
+                       "attempts and hints are counted anew\n")
+        assert read_record(folder)["hints"]
+    assert not call(capsys, "hint", "1", folder)[2], "what can be read is no message"
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes")
+def test_a_record_that_is_a_pipe_is_kept_aside(tmp_path, capsys):
+    write_assignment(tmp_path, names=["1"])
+    os.mkfifo(tmp_path / "student" / RECORD)
+    assert "is kept as" in call(capsys, "hint", "1", tmp_path / "student")[2]
+    assert (tmp_path / "student" / RECORD).is_file()
