@@ -13,7 +13,7 @@ import time
 
 from numformer.backend import one_blas_thread
 from numformer.finite import NotFinite, check_finite, check_parameters, not_finite, quiet
-from numformer.models.transformer import loss_counts
+from numformer.models.transformer import has_targets
 from numformer.parameter import part_of
 from numformer.training.clipping import clip_factor
 from numformer.training.parallel.shards import Shards, dropout_rng
@@ -118,7 +118,7 @@ class Trainer:
         """
         started, c = time.perf_counter(), self.config
         batch = self.stream.batch(self.step)
-        if not any(loss_counts(self.model, batch)):
+        if not has_targets(self.model, batch):
             raise ValueError(f"Trainer: the batch of step {self.step + 1} holds no target that "
                              "counts; leave such batches out of the stream.")
         rate = learning_rate(c.schedule, self.step, c.steps, c.learning_rate, c.min_learning_rate,

@@ -11,12 +11,15 @@ from marks import every
 from numformer.data import Batch
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import BatchNorm, MixtureOfExperts
-from numformer.models import CLIP, KINDS
+from numformer.models import CLIP, KINDS, Decoder, DecoderConfig
+from numformer.models.transformer import loss_counts
 from numformer.training import TrainingConfig, mean_loss
 from numformer.training.parallel.shards import Shards
 from numformer.training.training_config import OPTIMIZERS
 from numformer.verify.registry import MODELS
-from numformer.verify.registry.cases import next_tokens
+from numformer.verify.registry.cases import Case, next_tokens
+from numformer.verify.registry.language_models import IDS, classifier, labelled
+from numformer.verify.registry.transformer import trained_with
 
 ROWS = 8
 NAMES = {                                     # of the arrays of a batch; else inputs, then targets
@@ -51,9 +54,23 @@ def without_dropout(model):
     return model
 
 
-ALL = [(case, without_dropout(case.layer())) for case in MODELS]
-CASES = [(case, model) for case, model in ALL if not depends_on_the_batch(model)]
+def with_z_loss_alone(model):
+    """Experts whose auxiliary loss compares no tokens: neither balance nor capacity."""
+    for layer in layers_of(model):
+        if isinstance(layer, MixtureOfExperts):
+            layer.balance_weight, layer.capacity_factor, layer.z_weight = 0.0, 0.0, 0.3
+    return model
+
+
+EXPERTS = dict(n_experts=3, experts_per_token=2)
+MORE = [Case(f"decoder classifier with experts, lm_weight={weight}",
+             trained_with(classifier(**EXPERTS), lm_weight=weight), [], ids=(IDS,), batch=labelled)
+        for weight in (0.0, 0.5)]
+ALL = [(case, without_dropout(case.layer())) for case in [*MODELS, *MORE]]
 OTHERS = [(case, model) for case, model in ALL if depends_on_the_batch(model)]
+CASES = [(case, model) for case, model in (
+             (case, with_z_loss_alone(without_dropout(case.layer()))) for case in [*MODELS, *MORE])
+         if not depends_on_the_batch(model)]
 
 
 def batch_of(case, model, seed=0):
@@ -71,7 +88,8 @@ def batch_of(case, model, seed=0):
             array *= rng.uniform(0.5, 1, (ROWS, *[1] * (array.ndim - 1)))
         elif name in TARGETS:
             array[rng.random(array.shape) < 0.3] = IGNORE_INDEX
-            array[1] = IGNORE_INDEX                                   # a row without any
+            array[1] = IGNORE_INDEX                                   # rows, and a shard, without any
+            array[4:6] = IGNORE_INDEX
     return Batch(**dict(zip(names, arrays)))
 
 
@@ -100,6 +118,28 @@ def test_shards_and_accumulation_change_neither_loss_nor_gradient(case, model):
         assert other_norm == pytest.approx(norm, rel=1e-12)
         for name in gradient:
             np.testing.assert_allclose(other[name], gradient[name], rtol=1e-12, atol=1e-12 * norm)
+
+
+@pytest.mark.parametrize("weights", [dict(router_z_weight=0.1, balance_weight=0.0),
+                                     dict(balance_weight=0.1)])
+def test_a_shard_without_targets_keeps_the_auxiliary_loss_of_its_rows(weights):
+    config = DecoderConfig(vocab_size=9, context_length=8, n_layers=1, n_heads=2, d_model=8,
+                           n_experts=4, dtype="float64", **weights)
+    model, rng = Decoder(config, np.random.default_rng(0)), np.random.default_rng(1)
+    ids, targets = rng.integers(0, 9, (4, 8)), np.full((4, 8), IGNORE_INDEX)
+    targets[0, 3] = 5
+    model.loss(Batch(inputs=ids, targets=targets))
+    losses, counts = zip(*((model.loss_parts(shard)[0][1], loss_counts(model, shard))
+                           for shard in Batch(inputs=ids, targets=targets).split(4)))
+    assert counts == ((1, 1), (0, 1), (0, 1), (0, 1)) and min(losses) > 0
+    for shards in (2, 4):
+        step = TrainingConfig(steps=1, batch_size=4, shards=shards)
+        batch = Batch(inputs=ids, targets=targets)
+        parts = [model.loss_parts(shard)[0][1] for shard in batch.split(shards)]
+        loss, _ = Shards(model, OPTIMIZERS["adamw"](model, step), step).gradient(batch, 0)
+        assert loss == pytest.approx(model.evaluation_loss(batch) + np.mean(parts), rel=1e-12)
+    with pytest.raises(ValueError, match="every target is ignore_index"):
+        model.loss(Batch(inputs=ids, targets=np.full((4, 8), IGNORE_INDEX)))
 
 
 @pytest.mark.parametrize("case, model", CASES, ids=[case.name for case, _ in CASES])

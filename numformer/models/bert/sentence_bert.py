@@ -18,7 +18,6 @@ from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
 from numformer.parameter import Layer
 
 OBJECTIVES = ["triplet", "in_batch", "classification", "regression"]
-MASKED_LOGIT = -1e4                                           # its probability is 0 in float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,7 +223,7 @@ class SentenceBert(Layer):
         own = np.eye(len(a), dtype=bool)
         counts = own | (topics[:, None] != topics)                    # (B, B)
         cosines, saved_cosines = cosine_similarity(a, p)              # (B, B)
-        logits = np.where(counts, self.config.scale * cosines, MASKED_LOGIT)
+        logits = np.where(counts, self.config.scale * cosines, -np.inf)
         loss, saved_entropy = cross_entropy(logits, np.arange(len(a)))
 
         saved = (saved_cosines, counts, saved_entropy)
@@ -233,7 +232,7 @@ class SentenceBert(Layer):
     def _in_batch_loss_backward(self, dloss, saved):
         saved_cosines, counts, saved_entropy = saved
 
-        # loss = cross_entropy(where(counts, scale * cosines, masked), own)
+        # loss = cross_entropy(where(counts, scale * cosines, -inf), own)
         dlogits = cross_entropy_backward(dloss, saved_entropy)
         dcosines = np.where(counts, self.config.scale * dlogits, 0)
 

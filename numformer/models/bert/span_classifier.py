@@ -4,14 +4,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numformer.checks import check_mask
+from numformer.backend import cross_entropy, cross_entropy_backward
+from numformer.checks import check_ids, check_mask
 from numformer.description import TOKENS, Column, costs_per_token
 from numformer.finite import predicted_classes
+from numformer.functional import IGNORE_INDEX
 from numformer.layers import Linear
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
 from numformer.models.transformer import CrossEntropyModel
-
-MASKED_LOGIT = -1e4                                           # its probability is 0 in float32
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class BertSpanClassifier(CrossEntropyModel):
 
     A batch of its loss is (ids, lengths, segments, targets): targets are int of shape (B, 2), the
     positions of the first and the last token of each answer. The loss is the mean of both
-    cross-entropies.
+    cross-entropies. Label smoothing spreads the mass over the tokens of the row, not over padding.
 
     Parameters
     ----------
@@ -80,6 +80,7 @@ class BertSpanClassifier(CrossEntropyModel):
         Returns
         -------
         logits : ndarray, shape (B, 2, T)
+            -Inf at padding.
         saved : tuple
 
         Raises
@@ -94,7 +95,7 @@ class BertSpanClassifier(CrossEntropyModel):
             real = (np.arange(ids.shape[1]) < lengths[:, None])[:, None]              # (B, 1, T)
         logits = np.ascontiguousarray(z.transpose(0, 2, 1))           # (B, 2, T)
         if real is not None:
-            logits = np.where(real, logits, logits.dtype.type(MASKED_LOGIT))
+            logits = np.where(real, logits, -np.inf)                  # its probability is 0
 
         saved = (saved_backbone, saved_ends, real)
         return logits, saved
@@ -102,13 +103,41 @@ class BertSpanClassifier(CrossEntropyModel):
     def backward(self, dlogits, saved):
         saved_backbone, saved_ends, real = saved
 
-        # logits = where(real, z transposed, masked)
+        # logits = where(real, z transposed, -inf)
         if real is not None:
             dlogits = np.where(real, dlogits, dlogits.dtype.type(0))
         dz = np.ascontiguousarray(dlogits.transpose(0, 2, 1))         # (B, T, 2)
 
         # z = ends(backbone(ids))
         return self.backbone.backward(self.ends.backward(dz, saved_ends), saved_backbone)
+
+    def loss(self, batch, rng=None):
+        """(loss, saved): see above; `rng` is for dropout."""
+        ids, lengths, segments, targets = batch
+        check_ids("BertSpanClassifier", "targets", targets, ids.shape[1], IGNORE_INDEX)
+        lengths = np.full(len(ids), ids.shape[1]) if lengths is None else lengths
+        if targets.shape != (len(ids), 2) or (targets >= lengths[:, None]).any():
+            raise ValueError("BertSpanClassifier: targets must be two tokens of each row, before "
+                             f"its padding: shape ({len(ids)}, 2), below the row's length.")
+        logits, saved_forward = self.forward(ids, lengths, segments, rng)
+        loss, saved_loss = cross_entropy(logits, targets, z_loss=self.z_loss)
+        smoothed, saved_smoothing = _excess(logits, targets, lengths)
+        if self.label_smoothing:
+            loss = loss + self.label_smoothing * smoothed
+
+        saved = (saved_forward, saved_loss, saved_smoothing)
+        return loss, saved
+
+    def loss_backward(self, saved, dloss=1.0):
+        saved_forward, saved_loss, saved_smoothing = saved
+
+        # loss = cross_entropy(logits, targets) + label_smoothing * excess(logits, targets)
+        dlogits = cross_entropy_backward(dloss, saved_loss)
+        if self.label_smoothing:
+            dlogits = dlogits + _excess_backward(self.label_smoothing * dloss, saved_smoothing)
+
+        # logits = forward(ids)
+        self.backward(dlogits, saved_forward)
 
     def costs(self):
         return costs_per_token(self)
@@ -117,6 +146,39 @@ class BertSpanClassifier(CrossEntropyModel):
         return reader.architecture(Column(TOKENS, (
             *self.backbone.describe_features(reader),
             *reader.boxes(("B", "T", 2), self.ends, name="Start and end of the span"))))
+
+
+def _excess(logits, targets, lengths):
+    r"""How far the logit of a target is above the mean of the tokens of its row.
+
+    .. math:: X = \frac1n \sum_{t} \Big( z_{t y_t} - \frac1{m_t} \sum_{k < m_t} z_{tk} \Big)
+
+    Label smoothing is this term with the weight :math:`\epsilon`: with the log-sum-exp l,
+
+    .. math:: (1 - \epsilon) (\ell - z_y) + \epsilon (\ell - \langle z \rangle)
+              = (\ell - z_y) + \epsilon (z_y - \langle z \rangle)
+    """
+    counts = targets != IGNORE_INDEX                                  # (B, 2)
+    dtype = logits.real.dtype
+    q = (np.arange(logits.shape[-1]) < lengths[:, None]) / lengths[:, None].astype(dtype)
+    onehot = np.arange(logits.shape[-1]) == targets[..., None]        # (B, 2, T)
+    weights = np.where(counts[..., None], onehot - q[:, None], 0).astype(dtype) / counts.sum()
+    weights = weights.astype(dtype)
+    excess = (weights * np.where(weights, logits, 0)).sum()           # 0 at padding
+
+    saved = (weights,)
+    return excess, saved
+
+
+def _excess_backward(dexcess, saved):
+    r"""The gradient of `_excess`.
+
+    .. math:: \bar{z}_{tk} = \frac{\bar{X}}{n} \left( [k = y_t] - \frac{[k < m_t]}{m_t} \right)
+    """
+    weights, = saved
+
+    # excess = (weights * logits).sum()
+    return weights * weights.dtype.type(dexcess)
 
 
 def best_spans(logits, allowed, longest=None):

@@ -123,16 +123,14 @@ class DecoderClassifier(LossOfParts, CrossEntropyModel):
         # h = features(ids)
         return self.backbone.features_backward(dh, saved_backbone, dauxiliary)
 
-    def loss_counts(self, batch):
-        """The numbers of labels; of next tokens, with `lm_weight`; and of texts, with experts.
+    auxiliary_parts = 1                                               # as of `LossOfParts`
 
-        A batch without a label or next token to predict counts as nothing.
-        """
+    def loss_counts(self, batch):
+        """The numbers of labels; of next tokens, with `lm_weight`; and of texts, with experts."""
         ids, lengths, labels = batch
         n_next = int(_last_tokens(ids, lengths).sum())                # a text of n has n - 1
         n_labels, n_next = n_counted(labels), n_next if self.lm_weight else 0
-        balanced = self.config.n_experts > 1 and (n_labels or n_next)
-        return n_labels, n_next, len(ids) if balanced else 0
+        return n_labels, n_next, len(ids) if self.config.n_experts > 1 else 0
 
     def loss_parts(self, batch, rng=None):
         """The losses of classes, of next tokens, and of the balance of experts; and saved.

@@ -16,8 +16,8 @@ from numformer.models.decoder.caches import DecoderCache, begun, check_step, com
 from numformer.models.decoder.config import DecoderConfig
 from numformer.models.transformer import (
     CrossEntropyModel, InputEmbedding, LossOfParts, attention_of, counts_with_experts,
-    embedding_of, final_norm_of, fixed_attention_of, for_each_part, norm_of, positions_of,
-    stack_of)
+    embedding_of, final_norm_of, fixed_attention_of, for_each_part, n_counted, norm_of,
+    positions_of, stack_of)
 from numformer.parameter import constant, normal
 
 
@@ -137,26 +137,32 @@ class Decoder(LossOfParts, CrossEntropyModel):
         dx = self.blocks.backward(dx, saved_blocks, dauxiliary)
         return self.input.backward(dx, saved_input)
 
+    auxiliary_parts = 1                                               # as of `LossOfParts`
+
     def loss_counts(self, batch):
         _, targets = batch
-        return counts_with_experts(self.config, targets)              # as of `LossOfParts`
+        return counts_with_experts(self.config, targets)
 
     def loss_parts(self, batch, rng=None):
         """The cross-entropy of a batch (inputs, targets) and the `auxiliary_loss`; and saved."""
         ids, targets = batch
         x, saved_features = self.features(ids, rng)
-        loss, saved_loss = head_loss(self.head, x, targets, label_smoothing=self.label_smoothing,
-                                     z_loss=self.z_loss)
+        loss, saved_loss = 0.0, None
+        if n_counted(targets):
+            loss, saved_loss = head_loss(self.head, x, targets, z_loss=self.z_loss,
+                                         label_smoothing=self.label_smoothing)
 
-        saved = (saved_features, saved_loss)
+        saved = (saved_features, saved_loss, x.shape)
         return (loss, self.auxiliary_loss(saved_features)), saved
 
     def loss_backward(self, saved, dloss=1.0):
-        saved_features, saved_loss = saved
+        saved_features, saved_loss, shape = saved
         dtargets, dauxiliary = for_each_part(dloss, 2)
 
         # losses = head_loss(features(ids), targets), auxiliary_loss
-        dx = head_loss_backward(self.head, dtargets, saved_loss)
+        dx = np.zeros(shape, self.config.dtype)
+        if saved_loss is not None:
+            dx = head_loss_backward(self.head, dtargets, saved_loss)
         self.features_backward(dx, saved_features, dauxiliary)
 
     def evaluation_loss(self, batch):

@@ -4,7 +4,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from numformer.backend import cross_entropy_backward
+from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.checks import check_lengths, check_rows
 from numformer.description import MASKED, VECTORS, Column, costs_per_token
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
@@ -12,7 +12,7 @@ from numformer.layers import Dropout, Identity, LMHead
 from numformer.models.encoder_decoder.config import EncoderDecoderConfig
 from numformer.models.transformer import (
     CrossEntropyModel, Encoder, InputEmbedding, LossOfParts, counts_with_experts, embedding_of,
-    final_norm_of, for_each_part, norm_of, positions_of, stack_of)
+    final_norm_of, for_each_part, n_counted, norm_of, positions_of, stack_of)
 from numformer.parameter import normal
 
 
@@ -117,22 +117,33 @@ class EncoderDecoder(LossOfParts, CrossEntropyModel):
         self._encode_backward(dmemory, saved_memory, dauxiliary)
         return None                                                   # ids have no gradient
 
+    auxiliary_parts = 1                                               # as of `LossOfParts`
+
     def loss_counts(self, batch):
         *_, targets = batch
         return counts_with_experts(self.config, targets)
 
     def loss_parts(self, batch, rng=None):
         """The cross-entropy of a batch and the `auxiliary_loss`; and saved."""
-        loss, saved = CrossEntropyModel.loss(self, batch, rng)
-        saved_forward, _ = saved
+        *inputs, targets = batch
+        logits, saved_forward = self.forward(*inputs, rng=rng)
+        loss, saved_loss = 0.0, None
+        if n_counted(targets):
+            loss, saved_loss = cross_entropy(logits, targets, z_loss=self.z_loss,
+                                             label_smoothing=self.label_smoothing)
+
+        saved = (saved_forward, saved_loss, logits.shape)
         return (loss, self.auxiliary_loss(saved_forward)), saved
 
     def loss_backward(self, saved, dloss=1.0):
-        saved_forward, saved_loss = saved
+        saved_forward, saved_loss, shape = saved
         dtargets, dauxiliary = for_each_part(dloss, 2)
 
         # losses = cross_entropy(forward(*inputs), targets), auxiliary_loss
-        self.backward(cross_entropy_backward(dtargets, saved_loss), saved_forward, dauxiliary)
+        dlogits = np.zeros(shape, self.config.dtype)
+        if saved_loss is not None:
+            dlogits = cross_entropy_backward(dtargets, saved_loss)
+        self.backward(dlogits, saved_forward, dauxiliary)
 
     def auxiliary_loss(self, saved):
         """The sum of the auxiliary losses of all blocks; `saved` is that of `forward`."""

@@ -18,7 +18,7 @@ from numformer.models.transformer.input_embedding import InputEmbedding
 from numformer.models.transformer.local_layers import LocalLayersConfig
 from numformer.models.transformer.loss import CrossEntropyModel
 from numformer.models.transformer.loss_parts import (
-    LossOfParts, counts_with_experts, for_each_part, loss_counts, n_counted)
+    LossOfParts, counts_with_experts, for_each_part, has_targets, loss_counts, n_counted)
 from numformer.models.transformer.parts import (
     attention_of, block_of, embedding_of, feedforward_of, final_norm_of, fixed_attention_of,
     norm_of, positions_of, shared_positions_of)
@@ -29,5 +29,5 @@ __all__ = [
     "InputEmbedding", "LocalLayersConfig", "LossOfParts", "POSITIONS", "Stack",
     "TransformerConfig", "attention_of", "block_of", "counts_with_experts", "embedding_of",
     "feedforward_of", "feedforwards_of", "final_norm_of", "fixed_attention_of",
-    "for_each_part", "loss_counts", "n_counted", "norm_of", "positions_of",
+    "for_each_part", "has_targets", "loss_counts", "n_counted", "norm_of", "positions_of",
     "running_statistics", "shared_positions_of", "stack_of"]

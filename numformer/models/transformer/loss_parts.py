@@ -28,8 +28,14 @@ class LossOfParts(Layer):
     ``loss_backward(saved, d)``    adds to the gradients; d is a number, or one for each part
     =============================  ===============================================================
 
+    The last `auxiliary_parts` of them need no target, such as a penalty on the logits of a router,
+    which has one for every token. A shard has them even where none of its targets counts; a batch
+    with nothing else is refused.
+
     A model with one part needs none of this: `loss` is the mean over the batch's `n_targets`.
     """
+
+    auxiliary_parts = 0
 
     def loss(self, batch, rng=None):
         """(loss, saved) of a batch: the sum of all parts; ``rng`` is for dropout.
@@ -40,7 +46,7 @@ class LossOfParts(Layer):
             If no part has anything to be a mean over.
         """
         losses, saved = self.loss_parts(batch, rng)
-        if not any(self.loss_counts(batch)):
+        if not has_targets(self, batch):
             raise ValueError(f"{type(self).__name__}: every target is ignore_index="
                              f"{IGNORE_INDEX}; leave such a batch out.")
         return sum(losses), saved
@@ -59,6 +65,19 @@ def loss_counts(model, batch):
     return (batch.n_targets,) if counts is None else tuple(counts(batch))
 
 
+def has_targets(model, batch):
+    """Whether anything counts in a batch but the auxiliary parts of the loss.
+
+    Examples
+    --------
+    >>> from types import SimpleNamespace
+    >>> has_targets("a model with one loss", SimpleNamespace(n_targets=0))
+    False
+    """
+    counts = loss_counts(model, batch)
+    return any(counts[:len(counts) - getattr(model, "auxiliary_parts", 0)])
+
+
 def n_counted(targets):
     """How many of the targets count: those that are not `IGNORE_INDEX`."""
     return int((np.asarray(targets) != IGNORE_INDEX).sum())
@@ -67,10 +86,9 @@ def n_counted(targets):
 def counts_with_experts(config, targets):
     """The number of targets; and with experts that of rows, the weight of their auxiliary loss.
 
-    A batch without targets counts as nothing.
+    All rows have the same number of tokens, padding included.
     """
-    n = n_counted(targets)
-    return n, len(targets) if n and config.n_experts > 1 else 0
+    return n_counted(targets), len(targets) if config.n_experts > 1 else 0
 
 
 def for_each_part(dloss, n):

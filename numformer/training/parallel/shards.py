@@ -32,7 +32,8 @@ class Shards:
     What compares the examples of a batch with each other is computed in each shard by itself, and
     so does depend on the number of shards: the statistics of `BatchNorm`, the balance of experts
     and what they may take (`MixtureOfExperts`), in-batch negatives (`CLIP`, and `SentenceBert` with
-    ``objective="in_batch"``); as do dropout's masks.
+    ``objective="in_batch"``); as do dropout's masks. The z-loss of a router compares nothing, and
+    so does not depend on it.
 
     A batch has `accumulation` parts, which run in turn; a part has `shards`, which run at once.
 
