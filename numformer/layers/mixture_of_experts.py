@@ -177,9 +177,10 @@ class MixtureOfExperts(Layer):
 
         # auxiliary = balance_weight * load_balance_loss(logits, chosen)
         #             + z_weight * router_z_loss(logits)
-        if dauxiliary:
+        if dauxiliary and self.balance_weight:
             _, saved_balance = load_balance_loss(logits, chosen)
             dlogits += load_balance_loss_backward(self.balance_weight * dauxiliary, saved_balance)
+        if dauxiliary and self.z_weight:
             _, saved_z = router_z_loss(logits)
             dlogits += router_z_loss_backward(self.z_weight * dauxiliary, saved_z)
 
@@ -189,9 +190,12 @@ class MixtureOfExperts(Layer):
     def auxiliary_loss(self, saved):
         """The auxiliary loss of the forward that saved, a scalar of the layer's dtype."""
         logits, chosen, *_ = saved
-        balance, _ = load_balance_loss(logits, chosen)
-        z, _ = router_z_loss(logits)
-        return self.balance_weight * balance + self.z_weight * z
+        loss = logits.dtype.type(0)
+        if self.balance_weight:                      # 0 times a loss that overflows would be NaN
+            loss = loss + self.balance_weight * load_balance_loss(logits, chosen)[0]
+        if self.z_weight:
+            loss = loss + self.z_weight * router_z_loss(logits)[0]
+        return loss
 
     def _experts(self, sent, counts):
         """Every expert on its own rows of `sent`; an expert without rows is skipped."""

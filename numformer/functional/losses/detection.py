@@ -22,7 +22,8 @@ def weighted_cross_entropy(logits, targets, weights):
     targets : ndarray of int, shape (...)
         y, in 0 .. V-1.
     weights : ndarray, shape (V,)
-        w, 0 or more; those of the targets are not all 0. They are constants.
+        w, 0 or more; those of the targets are not all 0. They are constants. A row whose target
+        has the weight 0 counts as nothing, whatever it holds.
 
     Returns
     -------
@@ -55,8 +56,9 @@ def weighted_cross_entropy(logits, targets, weights):
     if not (weights >= 0).all() or not w.sum() > 0:
         raise ValueError(f"{owner}: weights must be 0 or more, and above 0 for some target, but "
                          f"are {weights.tolist()}.")
-    log_p, _ = log_softmax(logits)                                    # (..., V)
     w = w / w.sum()
+    counts = (w > 0)[..., None]                      # a row of weight 0 may hold NaN or Inf
+    log_p, _ = log_softmax(np.where(counts, logits, 0))               # (..., V)
     loss = -(w * np.take_along_axis(log_p, targets[..., None], axis=-1)[..., 0]).sum()
 
     saved = (log_p, targets, w)

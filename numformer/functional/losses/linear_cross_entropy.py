@@ -1,9 +1,11 @@
 """The head of a language model and its loss in one: logits need not exist all at once."""
 
+import numpy as np
+
 from numformer.checks import check_arrays
 from numformer.functional.linear import linear, linear_backward
 from numformer.functional.losses.cross_entropy import (
-    IGNORE_INDEX, cross_entropy, cross_entropy_backward)
+    IGNORE_INDEX, check_cross_entropy, cross_entropy, cross_entropy_backward)
 
 
 def linear_cross_entropy(x, weight, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.0,
@@ -22,7 +24,7 @@ def linear_cross_entropy(x, weight, targets, ignore_index=IGNORE_INDEX, label_sm
     weight : ndarray, shape (V, C)
         W: a vector for each class, such as the embedding of a token.
     targets : ndarray of int, shape (...)
-        In 0 .. V-1, or `ignore_index`.
+        In 0 .. V-1, or `ignore_index`: then the vector counts as 0, whatever it holds.
     ignore_index, label_smoothing, z_loss
         As in `cross_entropy`.
 
@@ -49,7 +51,7 @@ def linear_cross_entropy(x, weight, targets, ignore_index=IGNORE_INDEX, label_sm
     >>> round(float(loss), 3)                                        # log(e^2 + 1 + 1) - 2
     0.24
     """
-    check_head(x, weight)
+    x, _ = check_head(x, weight, targets, ignore_index, label_smoothing, z_loss)
     logits, saved_logits = linear(x, weight.T)                       # (..., V)
     loss, saved_loss = cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)
 
@@ -83,6 +85,14 @@ def linear_cross_entropy_backward(dloss, saved):
     return dx, dtransposed.T
 
 
-def check_head(x, weight):
-    """Check the arrays of `linear_cross_entropy`."""
+def check_head(x, weight, targets, ignore_index, label_smoothing, z_loss):
+    """Check the arguments; x with 0 where the target is ignored, and how many targets count.
+
+    In dW the gradient 0 of an ignored row times NaN or Inf would be NaN.
+    """
     check_arrays("linear_cross_entropy", ("weight", weight, "(V, C)"), ("x", x, "(..., C)"))
+    logits = np.broadcast_to(x.dtype.type(0), (*x.shape[:-1], len(weight)))
+    n = check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)
+    if n < targets.size:
+        x = np.where((targets != ignore_index)[..., None], x, 0)
+    return x, n
