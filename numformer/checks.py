@@ -6,6 +6,9 @@ Every message names the object, what must hold, what came, and the cure.
     C width of the model   F width of the feed-forward   V vocabulary
 """
 
+import math
+import reprlib
+import sys
 from functools import lru_cache
 
 import numpy as np
@@ -177,7 +180,7 @@ def check_whole(owner, name, value, least=1, most=None):
     if (isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value < least
             or most is not None and value > most):
         bounds = f"{least} or more" if most is None else f"{least} to {most}"
-        raise ValueError(f"{owner}: {name}={value!r} must be a whole number, {bounds}.")
+        raise ValueError(f"{owner}: {name}={shown(value)} must be a whole number, {bounds}.")
 
 
 def check_even(owner, name, value):
@@ -198,6 +201,8 @@ def check_even(owner, name, value):
 def check_number(owner, name, value, least=-np.inf, below=np.inf, above=-np.inf):
     """Check that `value` is a finite number with least <= value < below, and above < value.
 
+    An integer that no float can hold is none: every number here is used as a float.
+
     Examples
     --------
     >>> check_number("demo", "rate", 1.0, least=0, below=1)
@@ -206,11 +211,34 @@ def check_number(owner, name, value, least=-np.inf, below=np.inf, above=-np.inf)
     """
     number = (isinstance(value, (int, float, np.integer, np.floating))
               and not isinstance(value, bool))
-    if not number or not abs(value) < np.inf or not least <= value < below or not above < value:
+    beyond = number and isinstance(value, int) and abs(value) > sys.float_info.max
+    if not number or beyond or not math.isfinite(value) or not least <= value < below or not above < value:
         bounds = ([f"of at least {least}"] * (least > -np.inf)
                   + [f"above {above}"] * (above > -np.inf) + [f"below {below}"] * (below < np.inf))
         what = f"number {' and '.join(bounds)}" if bounds else "finite number"
-        raise ValueError(f"{owner}: {name}={value!r} must be a {what}.")
+        raise ValueError(f"{owner}: {name}={shown(value)} must be a {what}"
+                         f"{', small enough for a float' * beyond}.")
+
+
+def shown(value, form=repr):
+    """A value for a message: of a very long integer only how many digits it has.
+
+    Examples
+    --------
+    >>> shown(7), shown("7"), shown(-10**5000)
+    ('7', "'7'", 'an integer of about 5001 digits')
+    """
+    if isinstance(value, int) and value.bit_length() > 200:
+        return f"an integer of about {int(value.bit_length() * 0.30103) + 1} digits"
+    try:
+        return form(value)
+    except ValueError:                                # Python prints no integer of 5000 digits
+        return f"{type(value).__name__} with a very long integer"
+
+
+def brief(value):
+    """`shown`, of long texts and lists only the beginning and the end."""
+    return shown(value, reprlib.repr)
 
 
 def check_generator(owner, rng, optional=True):
@@ -238,7 +266,8 @@ def check_choice(owner, name, value, choices):
     ValueError: demo: layout='spiral' is unknown; choose from 'half', 'interleaved'.
     """
     if isinstance(value, (list, dict, set)) or value not in choices:
-        raise ValueError(f"{owner}: {name}={value!r} is unknown{did_you_mean(value, choices)}; "
+        closest = "" if isinstance(value, int) else did_you_mean(value, choices)
+        raise ValueError(f"{owner}: {name}={shown(value)} is unknown{closest}; "
                          f"choose from {', '.join(map(repr, choices))}.")
 
 

@@ -6,15 +6,18 @@ config.json in and out, and the flags of `numformer train` with their help follo
 
 import re
 from dataclasses import MISSING, asdict, dataclass, field, fields
-from reprlib import repr as brief
 from textwrap import wrap
 from typing import get_args
 
-from numformer.checks import check_choice, check_number, check_whole
+import numpy as np
+
+from numformer.checks import brief, check_choice, check_number, check_whole, shown
 
 LARGEST = 2**63                                       # no size, step or seed of a file is as large
 MOST_NUMBERS = 100                                    # of a list of sizes
 DTYPES = "float32", "float64"
+# What a float of a config may be, but for 0: its square is a number of the dtype, too
+RANGES = {"float32": (1e-19, 1e19), "float64": (1e-150, 1e150)}
 REQUIRED = MISSING                                    # the default of a field that must be given
 
 
@@ -160,6 +163,22 @@ class Config:
             kept = each.metadata["rule"].check(type(self).__name__, each.name, each.type, value)
             if kept is not value:
                 object.__setattr__(self, each.name, kept)
+        for each in fields(self) if hasattr(self, "dtype") else []:
+            if plain_type(each.type)[0] in (float, dict):
+                self._check_range(each, getattr(self, each.name))
+
+    def _check_range(self, field, value):
+        """ValueError for numbers that the dtype does not hold: of a field, or of a dict in it."""
+        smallest, largest = RANGES[self.dtype]
+        values = value if isinstance(value, dict) else {field.name: value}
+        divides = field.metadata["rule"].above == 0                   # as a cap or a temperature
+        for name, each in values.items():
+            number = isinstance(each, (int, float, np.number))
+            if number and (not abs(each) <= largest or divides and abs(each) < smallest):
+                bounds = f"{smallest:g} to {largest:g}" if divides else f"at most {largest:g}"
+                name = name if values is not value else f"{field.name}: {name}"
+                raise ValueError(f"{type(self).__name__}: {name}={shown(each)} must be {bounds} "
+                                 f"with dtype={self.dtype!r}, so that its square is in range.")
 
     def as_dict(self):
         """All options by name."""

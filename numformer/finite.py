@@ -3,35 +3,38 @@
 import numpy as np
 
 ADVICE = "begin anew with a lower learning rate."
+BEFORE_A_STEP = ("no step was taken, so no learning rate is the cause: choose smaller initial "
+                 "weights, scales or factors of the loss.")
 
 
 class NotFinite(ArithmeticError, ValueError):
     """A NaN or an infinity came up; the message names the first tensor that holds one."""
 
 
-def not_finite(what):
-    """The `NotFinite` to raise: what is not finite, and the advice.
+def not_finite(what, steps=1):
+    """The `NotFinite` to raise: what is not finite after so many steps, and the advice.
 
     Examples
     --------
     >>> str(not_finite("step 2: the loss is nan"))
     'step 2: the loss is nan; begin anew with a lower learning rate.'
     """
-    return NotFinite(f"{what}; {ADVICE}")
+    return NotFinite(f"{what}; {ADVICE if steps else BEFORE_A_STEP}")
 
 
-def check_finite(kind, named_arrays):
+def check_finite(kind, named_arrays, steps=1):
     """Raise `NotFinite` for the first array that holds NaN or Inf, with its name and index."""
     for name, array in named_arrays:
         bad = ~np.isfinite(array)
         if bad.any():
             index = tuple(int(i) for i in np.argwhere(bad)[0])
-            raise not_finite(f"{kind} {name} holds {array[index]} at {index}")
+            raise not_finite(f"{kind} {name} holds {array[index]} at {index}", steps)
 
 
-def check_parameters(model, where=""):
+def check_parameters(model, where="", steps=1):
     """Raise `NotFinite` for the first parameter of a model that holds NaN or Inf."""
-    check_finite(f"{where}parameter", ((name, p.data) for name, p in model.named_parameters()))
+    check_finite(f"{where}parameter", ((name, p.data) for name, p in model.named_parameters()),
+                 steps)
 
 
 def result_not_finite(what, model):

@@ -31,7 +31,8 @@ def average_precision(found, objects, overlap=0.5):
     Raises
     ------
     ValueError
-        If the two lists differ in length, overlap is not in (0, 1], or a score is NaN.
+        If the two lists differ in length, overlap is not in (0, 1], an image has not as many boxes
+        as scores, or one holds NaN.
 
     References
     ----------
@@ -52,7 +53,13 @@ def average_precision(found, objects, overlap=0.5):
     if len(found) != len(objects):
         raise ValueError(f"average_precision: finds of {len(found)} images came with objects of "
                          f"{len(objects)}; give both for every image.")
-    for i, (scores, _) in enumerate(found):
+    for i, ((scores, boxes), its_objects) in enumerate(zip(found, objects)):
+        if np.shape(boxes) != (*np.shape(scores), 4) or np.ndim(scores) != 1:
+            raise ValueError(f"average_precision: scores and boxes of image {i} must have shapes "
+                             f"(N,) and (N, 4), but have {np.shape(scores)} and {np.shape(boxes)}.")
+        if np.isnan(boxes).any() or np.isnan(its_objects).any():
+            raise ValueError(f"average_precision: a box of image {i} holds NaN, which overlaps "
+                             "nothing; boxes must be numbers.")
         if np.isnan(scores).any():
             raise ValueError(f"average_precision: a score of image {i} is NaN, which has no place "
                              "in an order; scores must be numbers.")

@@ -116,6 +116,8 @@ def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=None):
     check_number(owner, "temperature", temperature, above=0)
     if top_k is not None:
         check_whole(owner, "top_k", top_k)
+    if top_p is not None:
+        check_number(owner, "top_p", top_p)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"{owner}: top_p={top_p!r} must be above 0 and at most 1.")
     if not np.isfinite(logits).all():

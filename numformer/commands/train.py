@@ -139,7 +139,9 @@ def _explained(folder, error):
 
 
 def _diverged(folder, error):
-    return f"{error} The last checkpoint is kept in {folder.path}; choose another --out."
+    kept = (f"The last checkpoint is kept in {folder.path}; choose another --out."
+            if folder.checkpoint.exists() else "No checkpoint was saved.")
+    return f"{error} {kept}"
 
 
 def _trained(arguments, group, folder, snapshots, task, trainer, tokenizer, facts):

@@ -2,6 +2,12 @@
 
 import numpy as np
 
+from numformer.checks import check_number
+
+# sqrt of the smallest and largest normal numbers: where g^2 underflows, sqrt(v) is 0 and g is not
+EPSILONS = {np.dtype(name): (float(np.finfo(name).tiny) ** 0.5, float(np.finfo(name).max) ** 0.5)
+            for name in ("float32", "float64")}
+
 
 def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0.999, epsilon=1e-8,
               weight_decay=0.0, grad_scale=1.0):
@@ -30,11 +36,18 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     steps : int
         t, which counts from 1.
     beta1, beta2, epsilon : float
-        With epsilon = 0, numbers that have not had a gradient, v = 0, do not move.
+        With epsilon = 0, numbers that have not had a gradient, v = 0, do not move. Otherwise at
+        least the root of the smallest normal number, 1.1e-19 in float32: of smaller gradients the
+        square is 0, and the gradient would be divided by epsilon alone.
     weight_decay : float
         lambda.
     grad_scale : float
         s, which multiplies all gradients: below 1 where their norm is clipped.
+
+    Raises
+    ------
+    ValueError
+        If epsilon is not in that range.
 
     References
     ----------
@@ -50,6 +63,8 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     >>> data
     array([0.75])
     """
+    check_epsilon("adam_step", epsilon, data.dtype)
+
     # theta <- (1 - eta lambda) theta: the decay acts on the weights, and not through the gradient
     if weight_decay:
         data *= 1 - learning_rate * weight_decay
@@ -71,6 +86,22 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     # theta <- theta - eta (m / (1 - beta1^t)) / root
     change = (learning_rate / (1 - beta1 ** steps)) * mean
     data -= np.divide(change, root, out=np.zeros_like(change), where=root != 0)     # 0 / 0: stays
+
+
+def check_epsilon(owner, epsilon, dtype):
+    """Check the epsilon of `adam_step` for parameters of a dtype.
+
+    Examples
+    --------
+    >>> check_epsilon("demo", 1e-30, np.float32)
+    Traceback (most recent call last):
+    ValueError: demo: epsilon=1e-30 must be 0, or 1.08e-19 to 1.84e+19 for float32.
+    """
+    check_number(owner, "epsilon", epsilon, least=0)
+    smallest, largest = EPSILONS.get(np.dtype(dtype), EPSILONS[np.dtype("float64")])
+    if epsilon and not smallest <= epsilon <= largest:
+        raise ValueError(f"{owner}: epsilon={epsilon} must be 0, or {smallest:.3g} to "
+                         f"{largest:.3g} for {np.dtype(dtype)}.")
 
 
 def sums_of_squares(arrays):

@@ -1,5 +1,6 @@
 """Beam search: keep the most likely partial answers, and return the best complete one."""
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -8,8 +9,10 @@ from numformer.backend import one_blas_thread
 from numformer.checks import check_ids, check_number, check_whole
 from numformer.finite import quiet
 from numformer.functional.softmax import log_softmax
-from numformer.generation.greedy_search import pad_sources
+from numformer.generation.greedy_search import check_special, pad_sources
 from numformer.generation.sampling import left_padded, next_logits
+
+LARGEST_PENALTY = 1000.0
 
 
 class Hypothesis(NamedTuple):
@@ -79,6 +82,7 @@ def beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64, lengt
     `pooled_beam_search`.
     """
     check_search("beam_search", beams, max_tokens, length_penalty)
+    check_special("beam_search", model, padding=padding, bos=bos, eos=eos)
     inputs, lengths = pad_sources("beam_search", sources, padding)
     with one_blas_thread(), quiet():
         first = model.step(np.full((len(sources), 1), bos), model.begin(inputs, lengths))
@@ -125,7 +129,7 @@ def beam_search_prompts(model, prompts, end, beams=4, max_tokens=64, length_pena
     owner = "beam_search_prompts"
     check_search(owner, beams, max_tokens, length_penalty)
     config = model.config
-    check_ids(owner, "end", np.array([end]), config.vocab_size)
+    check_special(owner, model, end=end)
     for ids in prompts:
         check_ids(owner, "prompts", np.asarray(ids), config.vocab_size)
     longest = max(map(len, prompts), default=0)
@@ -149,7 +153,10 @@ def check_search(owner, beams, max_tokens, length_penalty):
     """ValueError if a setting of a search is out of range."""
     check_whole(owner, "beams", beams)
     check_whole(owner, "max_tokens", max_tokens)
-    check_number(owner, "length_penalty", length_penalty, least=0)
+    check_number(owner, "length_penalty", length_penalty, least=0, below=LARGEST_PENALTY)
+    if length_penalty * math.log(max_tokens + 5) > 600:               # a float ends at e^709
+        raise ValueError(f"{owner}: length_penalty={length_penalty} is too large for max_tokens="
+                         f"{max_tokens}: the length to this power is no float.")
 
 
 def _best(owner, model, logits, cache, eos, beams, max_tokens, length_penalty):

@@ -9,7 +9,7 @@ from numformer.checks import check_choice
 from numformer.finite import quiet
 from numformer.functional.softmax import log_softmax
 from numformer.generation.beam_search import Hypothesis, check_search, most_likely
-from numformer.generation.greedy_search import pad_sources
+from numformer.generation.greedy_search import check_special, pad_sources
 from numformer.generation.sampling import next_logits
 
 
@@ -85,7 +85,11 @@ def pooled_beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64
     (3, True)
     """
     check_search("pooled_beam_search", beams, max_tokens, length_penalty)
+    if not isinstance(early_stopping, (bool, str)):                   # 1 == True, but is no choice
+        raise ValueError(f"pooled_beam_search: early_stopping={early_stopping!r} is unknown; choose "
+                         "from False, True, 'never'.")
     check_choice("pooled_beam_search", "early_stopping", early_stopping, [False, True, "never"])
+    check_special("pooled_beam_search", model, padding=padding, bos=bos, eos=eos)
     inputs, lengths = pad_sources("pooled_beam_search", sources, padding)
     searches = [_Search() for _ in sources]
     with one_blas_thread(), quiet():

@@ -81,6 +81,9 @@ def choose_tokens(logits, rngs, temperature=1.0, top_k=None, top_p=None):
     array([1, 0])
     """
     check_sampling(temperature, top_k, top_p)
+    if not logits.size:
+        raise ValueError(f"choose_token: logits of shape {logits.shape[1:]} are empty; give at "
+                         "least one.")
     check_logits("choose_token", logits)
     if temperature == 0:
         return np.argmax(logits, axis=1)
@@ -117,6 +120,8 @@ def check_sampling(temperature=1.0, top_k=None, top_p=None):
     check_number("choose_token", "temperature", temperature, least=0)
     if top_k is not None:
         check_whole("choose_token", "top_k", top_k)
+    if top_p is not None:
+        check_number("choose_token", "top_p", top_p)
     if top_p is not None and not 0 < top_p <= 1:
         raise ValueError(f"choose_token: top_p={top_p!r} must be above 0 and at most 1.")
 

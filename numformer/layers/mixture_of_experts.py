@@ -123,7 +123,8 @@ class MixtureOfExperts(Layer):
         """How many of N tokens an expert takes at most in training; None without a limit."""
         if not self.capacity_factor:
             return None
-        return math.ceil(self.capacity_factor * N * self.k / len(self.experts))
+        share = self.capacity_factor * N * self.k / len(self.experts)
+        return math.ceil(min(N, max(1, share)))       # a token is sent at most once to an expert
 
     def forward(self, x, rng=None):
         """Output (..., C) of the experts.

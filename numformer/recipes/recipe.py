@@ -6,8 +6,8 @@ how the data are prepared. A checkpoint stores the recipe next to the model's co
 """
 
 from dataclasses import dataclass
-from reprlib import repr as brief
 
+from numformer.checks import brief
 from numformer.config import Config, option
 from numformer.layers import Identity, PlainBlock, RotaryPositions
 from numformer.models import KINDS
@@ -67,7 +67,8 @@ class DecoderRecipe(CrossEntropyRecipe):
     Initialization", for branches that start at zero.
     """
 
-    z_loss: float = option("Factor of the z-loss: see `cross_entropy`.", 0.0, least=0)
+    z_loss: float = option("Factor of the z-loss: see `cross_entropy`.", 0.0, least=0,
+                           below=1e6)
     zero_branches: bool = option(
         "Start the last matrix of every branch at zero, so that a new block is the identity.",
         False)
@@ -108,7 +109,7 @@ class DecoderClassifierRecipe(CrossEntropyRecipe):
 
     lm_weight: float = option(
         "Of the loss of predicting every next token, which is added to that of the classes: see "
-        "`DecoderClassifier`.", 0.0, least=0)
+        "`DecoderClassifier`.", 0.0, least=0, below=1e6)
 
     def change(self, model):
         super().change(model)

@@ -5,7 +5,8 @@ import sys
 
 import numpy as np
 
-from numformer.finite import not_finite
+from numformer.finite import not_finite, quiet
+from numformer.training.clipping import norm_of
 
 LARGEST_LOSS = math.log(sys.float_info.max)                           # 709.8: of a finite e^loss
 
@@ -51,7 +52,7 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
         if is_due(trainer.step, c) and trainer.validation and trainer.evaluated_at != trainer.step:
             loss = trainer.evaluate(should_stop)
             if loss is not None:
-                _check_loss(trainer.step, "validation loss", loss, in_nats)
+                _check_loss(trainer.step, "validation loss", loss, in_nats, trainer.step)
                 folder.append({"step": trainer.step, "val_loss": loss})
                 if trainer.best_step == trainer.step:
                     folder.save(folder.best, trainer, facts)
@@ -68,7 +69,7 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
 
         before = _matrices(trainer.model) if is_due(trainer.step + 1, c) else {}
         metrics = trainer.train_step()
-        _check_loss(trainer.step, "loss", metrics["loss"], in_nats)
+        _check_loss(trainer.step, "loss", metrics["loss"], in_nats, trainer.step - 1)
         if before:
             metrics["update_ratio"] = _update_ratios(before, _matrices(trainer.model))
         folder.append(metrics)
@@ -77,11 +78,14 @@ def train(trainer, folder, facts, on_step=lambda metrics: None, on_evaluation=la
             folder.save(folder.checkpoint, trainer, facts)
 
 
-def _check_loss(step, name, loss, in_nats):
-    """A loss of hundreds of nats is finite, but its run has diverged like one with NaN."""
+def _check_loss(step, name, loss, in_nats, taken):
+    """A loss of hundreds of nats is finite, but its run has diverged like one with NaN.
+
+    It is that of the parameters after `taken` steps.
+    """
     if in_nats and loss > LARGEST_LOSS:
         raise not_finite(f"step {step}: the {name} is {loss:.4g}, so the perplexity, e to this "
-                         "power, is not finite")
+                         "power, is not finite", taken)
 
 
 def is_due(step, config):
@@ -96,9 +100,15 @@ def _matrices(model):
 
 
 def _update_ratios(before, after):
-    """The norm of each matrix's change, divided by the norm of the matrix."""
-    return {name: _norm(after[name] - before[name]) / (_norm(after[name]) or 1.0) for name in after}
+    """The norm of each matrix's change, divided by the norm of the matrix.
+
+    One that is not finite is left out: in JSON there is no NaN, and the next step refuses it.
+    """
+    with quiet():
+        ratios = {name: _norm(after[name] - before[name]) / (_norm(after[name]) or 1.0)
+                  for name in after}
+    return {name: ratio for name, ratio in ratios.items() if math.isfinite(ratio)}
 
 
 def _norm(matrix):
-    return float(np.sqrt(np.square(matrix, dtype=np.float64).sum()))
+    return norm_of([matrix.ravel()]) if np.isfinite(matrix).all() else math.nan

@@ -7,6 +7,7 @@ is in `numformer.training.optimizer`.
 
 from numformer.backend import adam_step
 from numformer.checks import check_number
+from numformer.functional.adam import check_epsilon
 from numformer.training.optimizer import Optimizer
 
 
@@ -69,7 +70,8 @@ class AdamW(Optimizer):
         owner = type(self).__name__
         check_number(owner, "beta1", beta1, least=0, below=1)
         check_number(owner, "beta2", beta2, least=0, below=1)
-        check_number(owner, "epsilon", epsilon, least=0)
+        for parameter in model.parameters():
+            check_epsilon(owner, epsilon, parameter.data.dtype)
         check_number(owner, "weight_decay", weight_decay, least=0)
         super().__init__(model)
         self.beta1, self.beta2, self.epsilon = beta1, beta2, epsilon

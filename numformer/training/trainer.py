@@ -138,14 +138,15 @@ class Trainer:
         if not (math.isfinite(loss) and math.isfinite(norm)):
             self.parallel.whole_gradient()
             self.check_finite()
-            raise not_finite(f"step {self.step + 1}: the loss is {loss}, the gradient norm {norm}")
+            raise not_finite(f"step {self.step + 1}: the loss is {loss}, the gradient norm {norm}",
+                             self.step)
 
     def check_finite(self):
         """Raise `NotFinite` for the first parameter, or else gradient, with NaN or Inf."""
         where = f"step {self.step + 1}: "
-        check_parameters(self.model, where)
+        check_parameters(self.model, where, self.step)
         check_finite(where + "gradient of",
-                     ((name, p.grad) for name, p in self.model.named_parameters()))
+                     ((name, p.grad) for name, p in self.model.named_parameters()), self.step)
 
     def evaluate(self, should_stop=lambda: False):
         """Mean loss over the validation batches; keeps the best so far.

@@ -162,7 +162,9 @@ def common_token(theirs, sources):
 def test_greedy_texts(writers, sources):
     theirs, ours = writers
     for end in (None, common_token(theirs, sources)):
-        found = greedy_search(ours, sources, PADDING, START, -1 if end is None else end, MOST)
+        texts = without_end(written(theirs, sources, end=end).sequences, end)
+        unused = (set(range(ours.config.vocab_size)) - set(sum(texts, []))).pop()
+        found = greedy_search(ours, sources, PADDING, START, unused if end is None else end, MOST)
         sides = ["right"] if theirs.config.model_type.endswith("bart") else ["right", "left"]
         for side in sides:                            # for BART, padding on the left has positions
             expected = without_end(written(theirs, sources, side, end).sequences, end)

@@ -123,7 +123,7 @@ def test_a_loss_without_a_finite_perplexity_ends_a_run_and_is_never_the_best():
     """e^709 is finite, e^710 is not; the messages are those of a loss of NaN."""
     advice = "begin anew with a lower learning rate"
     run(settings=dict(steps=1), change=lambda trainer: setattr(trainer, "loss", 709.0))
-    with pytest.raises(NotFinite, match=f"step 1: the loss is 710, .* not finite; {advice}"):
+    with pytest.raises(NotFinite, match="step 1: the loss is 710, .*; no step was taken"):
         run(change=lambda trainer: setattr(trainer, "loss", 710.0))
     calls = []
     trainer, folder = FakeTrainer(calls, [1e30]), FakeFolder(calls)

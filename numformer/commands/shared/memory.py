@@ -13,6 +13,8 @@ from numformer.parameter import Layer
 from numformer.shapes_only import TooLarge
 
 COPIES = 2                                            # of parameters: at least data and gradient
+SERIES = 1000                                         # of a validation of forecasts, all of them
+MOST_PRODUCTS = 10**14                                # of attention in a step: some 10 hours
 
 
 def check_memory(kind, config, training, block):
@@ -32,7 +34,8 @@ def check_memory(kind, config, training, block):
     """
     options = config.as_dict()
     shards = training.shards if launched_rank() is None else 1        # of this process
-    layers, width = options.get("n_layers", 1), options.get("d_model", 1)
+    layers = options.get("n_layers", options.get("encoder_layers", 1))
+    width = options.get("d_model", 1)
     size = np.dtype(options.get("dtype", "f4")).itemsize
     if issubclass(KINDS[kind][0], Layer):
         memory, bytes_of_each = physical_memory(), (COPIES + shards - 1) * size
@@ -49,6 +52,21 @@ def check_memory(kind, config, training, block):
     _check("a batch", max(tokens * layers * width,
                           examples * options.get("image_size", 0) ** 2), 2 * size)
     _check("a step", tokens * training.accumulation, 8)
+    if "horizon" in options:                          # targets, of a step and of a validation
+        targets = options["context_length"] * options["horizon"]
+        series = max(training.batch_size * training.accumulation, training.eval_blocks or SERIES)
+        _check("the targets of context_length x horizon", series * targets, size)
+        tokens, block = examples * options["context_length"], options["context_length"]
+    if "image_size" in options and "patch_size" in options:
+        block = (options["image_size"] // options["patch_size"]) ** 2
+        tokens = examples * block
+        _check("a batch of patches", tokens * layers * width if "n_heads" in options else 0,
+               2 * size)
+    if "n_heads" in options and not options.get("sliding_window") and tokens * block * width * \
+            layers > MOST_PRODUCTS:
+        raise UsageError(f"the attention of {tokens:.3g} tokens of a step, each to {block:.3g}, "
+                         "takes hours; choose a smaller context_length, image_size or batch_size, "
+                         "or larger patches.")
 
 
 def physical_memory():

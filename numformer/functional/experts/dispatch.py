@@ -58,6 +58,7 @@ def sort_by_expert(chosen, n_experts, capacity=None):
     counts = np.bincount(chosen.reshape(-1), minlength=n_experts)    # (E,)
     if capacity is not None:
         check_whole("sort_by_expert", "capacity", capacity)
+        capacity = min(capacity, len(slots))                         # of any size: no more are sent
         first = np.repeat(np.cumsum(counts) - counts, counts)        # of each slot's expert
         rank = np.arange(len(slots)) - first                         # earlier tokens of that expert
         slots, counts = slots[rank < capacity], np.minimum(counts, capacity)

@@ -13,6 +13,8 @@ import numpy as np
 from numformer.checks import check_choice, check_number, check_whole
 from numformer.functional.positions.rotary import rotary_frequencies
 
+LONGEST = 2**53                                       # positions; every one is a float
+
 
 def linear_frequencies(width, base=10000.0, factor=1.0):
     r"""Position interpolation: position t gets the angles of position t / s.
@@ -91,12 +93,13 @@ def llama3_frequencies(width, base=10000.0, factor=1.0, original_length=8192,
     """
     owner = "llama3_frequencies"
     check_number(owner, "factor", factor, least=1)
-    check_whole(owner, "original_length", original_length)
+    check_whole(owner, "original_length", original_length, most=LONGEST)
     check_number(owner, "low_frequency_factor", low_frequency_factor, above=0)
     check_number(owner, "high_frequency_factor", high_frequency_factor, above=low_frequency_factor)
     frequencies = rotary_frequencies(width, base)                    # (D/2,)
     turns = original_length * frequencies / (2 * math.pi)
-    ramp = (turns - low_frequency_factor) / (high_frequency_factor - low_frequency_factor)
+    with np.errstate(over="ignore"):                                 # Inf is clipped to 1
+        ramp = (turns - low_frequency_factor) / (high_frequency_factor - low_frequency_factor)
     kept = np.clip(ramp, 0, 1)
     return (1 - kept) * frequencies / factor + kept * frequencies
 
@@ -146,13 +149,14 @@ def yarn_frequencies(width, base=10000.0, factor=1.0, original_length=8192, beta
     owner = "yarn_frequencies"
     check_number(owner, "base", base, above=1)
     check_number(owner, "factor", factor, least=1)
-    check_whole(owner, "original_length", original_length)
+    check_whole(owner, "original_length", original_length, most=LONGEST)
     check_number(owner, "beta_slow", beta_slow, above=0)
     check_number(owner, "beta_fast", beta_fast, above=beta_slow)
     check_choice(owner, "truncate", truncate, [True, False])
     frequencies = rotary_frequencies(width, base)                    # (D/2,)
-    first, last = (width * math.log(original_length / (2 * math.pi * turns)) / (2 * math.log(base))
-                   for turns in (beta_fast, beta_slow))
+    # the logarithm of a quotient as a difference: the quotient itself may over- or underflow
+    first, last = (width * (math.log(original_length / (2 * math.pi)) - math.log(turns))
+                   / (2 * math.log(base)) for turns in (beta_fast, beta_slow))
     if truncate:
         first, last = math.floor(first), math.ceil(last)
     first, last = max(first, 0), min(last, width - 1)
@@ -234,5 +238,5 @@ def scaled_frequencies(width, base=10000.0, scaling=None):
     frequencies = _FUNCTIONS[kind](width, base, **numbers)
     if attention_factor is None:
         attention_factor = yarn_attention_factor(numbers["factor"]) if kind == "yarn" else 1.0
-    check_number(owner, "attention_factor", attention_factor, above=0)
+    check_number(owner, "attention_factor", attention_factor, least=1e-9, below=1e9)
     return frequencies, float(attention_factor)

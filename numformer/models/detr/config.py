@@ -19,7 +19,8 @@ class DETRConfig(Config):
     channels: int = like(VisionTransformerConfig, "channels")
     n_classes: int = option("Number of classes, without 'no object'.")
     n_queries: int = option(
-        "Q, object queries: the most objects that can be found in an image.")
+        "Q, object queries: the most objects that can be found in an image. Time grows with Q^2.",
+        most=2**12)
     n_heads: int = option("H, heads of a block.")
     d_model: int = option("C, the width; even.")
     encoder_layers: int = option("Blocks of the encoder.", most=MOST_ARRAYS)

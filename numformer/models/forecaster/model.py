@@ -26,7 +26,8 @@ class ForecasterConfig(TransformerConfig):
     """
 
     context_length: int = option("Most numbers of a series that the model reads.")
-    horizon: int = option("K, how many steps ahead are forecast.")
+    horizon: int = option(
+        "K, how many steps ahead are forecast: a target for each at every position.", most=2**11)
     percentiles: str = option(
         "What is forecast of each number: the values below which these percentages of all outcomes "
         "are, ascending, such as '10,50,90'; in Python also a tuple.", "10,50,90", numbers=True)

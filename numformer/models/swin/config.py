@@ -31,7 +31,8 @@ class SwinConfig(Config):
     shifted: bool = option(
         "Whether every second block of a stage shifts its windows by half of one.", True)
     mlp_ratio: float = option(
-        "The hidden width of the feed-forwards, as a multiple of the width.", 4.0, above=0)
+        "The hidden width of the feed-forwards, as a multiple of the width.", 4.0, above=0,
+        below=10_000)
     qkv_bias: bool = option(
         "Whether the maps of queries, keys and values have biases.", True)
     patch_norm: bool = option("Apply a LayerNorm to the embedded patches.", True)

@@ -18,7 +18,7 @@ class ExpertsConfig(TransformerConfig):
     n_experts: int = option(
         "E, feed-forwards of a block, of which a router chooses k for every token: see "
         "`MixtureOfExperts`. With 1, a plain feed-forward, the other options of experts have no "
-        "effect.", 1)
+        "effect.", 1, most=2**12)
     experts_per_token: int = option("k, the experts that compute a token.", 2)
     gates_over: str = option(
         "Whether gates are a softmax over the k chosen experts or over all E; all if k = 1.",

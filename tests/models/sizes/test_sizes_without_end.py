@@ -7,18 +7,20 @@ import tracemalloc
 from dataclasses import MISSING, fields
 from typing import get_args
 
+import numpy as np
 import pytest
 
 from marks import every
 from numformer.analysis.counting import model_of_shapes
 from numformer.config import Config
-from numformer.models import KINDS
+from numformer.functional.positions.rotary_scaling import scaled_frequencies
+from numformer.models import KINDS, DecoderConfig
 from numformer.parameter import Layer
 from numformer.recipes import PRESETS, RECIPES, Recipe
 from numformer.training import TrainingConfig
 
-HUGE = 10**6, 2**63, 10**400
-FLOATS = float("nan"), float("inf"), 1e300, -1.0
+HUGE = 10**6, 2**63, 10**400, -10**400
+FLOATS = float("nan"), float("inf"), 1e300, -1.0, -1e300, 1e39, 1e18, 1e-300, 5e-324
 WRONG = -1, True, "7", 2.0, [7], {}
 MIB = 2**20
 
@@ -37,7 +39,7 @@ def hostile_values(field, value):
     if int in kinds:
         return (*HUGE, *FLOATS, *WRONG[:5])
     if float in kinds:
-        return (*FLOATS, 10**9, 10**400, True, "0.5", [0.5])
+        return (*FLOATS, 10**9, 10**400, 10**5000, True, "0.5", [0.5])
     if isinstance(value, str) and value.replace(",", "").isdigit():
         parts = value.split(",")
         return [*(",".join([*parts[:-1], str(size)]) for size in HUGE), ",".join(parts * 10**4)]
@@ -87,6 +89,43 @@ def test_every_field_of_trainings_and_recipes_is_checked(config):
                 assert field.name in str(error) and len(str(error)) < 600
             else:
                 assert type(getattr(made, field.name)) in (int, float)
+
+
+SCALINGS = {"linear": {}, "llama3": dict(low_frequency_factor=1.0, high_frequency_factor=4.0),
+            "yarn": dict(beta_fast=32.0, beta_slow=1.0, truncate=True, attention_factor=1.0)}
+
+
+@pytest.mark.parametrize("kind", SCALINGS)
+def test_every_number_of_a_rotary_scaling_is_checked(kind):
+    """It is refused in one line, or the frequencies are finite; warnings are errors."""
+    options = dict(kind=kind, factor=2.0, **SCALINGS[kind])
+    if kind != "linear":
+        options["original_length"] = 16
+    for name in options:
+        for value in (*HUGE, 10**5000, *FLOATS, 1e308, 1e-320, True, "7", None, [2.0], {}):
+            scaling = {**options, name: value}
+            try:
+                frequencies, factor = scaled_frequencies(8, 10000.0, scaling)
+                DecoderConfig(vocab_size=9, context_length=8, n_layers=1, n_heads=2, d_model=16,
+                              positions="rotary", rotary_scaling=scaling)
+            except (ValueError, TypeError) as error:
+                assert name in str(error) and len(str(error)) < 400
+            else:
+                assert np.isfinite(frequencies).all() and 1e-9 <= factor < 1e9
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if any(
+    field.name == "dtype" for field in fields(KINDS[kind][1]))])
+@pytest.mark.parametrize("dtype, large", [("float32", 2e19), ("float64", 2e150)])
+def test_a_number_whose_square_the_dtype_does_not_hold_is_refused(kind, dtype, large):
+    options = small_config(kind) | {"dtype": dtype}
+    for field in fields(KINDS[kind][1]):
+        if field.type in (float, float | None):
+            with pytest.raises(ValueError, match=f"{field.name}=.*must be"):
+                KINDS[kind][1].from_dict({**options, field.name: large})
+            if field.metadata["rule"].above == 0:
+                with pytest.raises(ValueError, match=f"{field.name}=.*must be"):
+                    KINDS[kind][1].from_dict({**options, field.name: 0.1 / large})
 
 
 def test_the_size_is_named_that_makes_a_model_too_large():
