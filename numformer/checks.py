@@ -212,7 +212,8 @@ def check_number(owner, name, value, least=-np.inf, below=np.inf, above=-np.inf)
     number = (isinstance(value, (int, float, np.integer, np.floating))
               and not isinstance(value, bool))
     beyond = number and isinstance(value, int) and abs(value) > sys.float_info.max
-    if not number or beyond or not math.isfinite(value) or not least <= value < below or not above < value:
+    if (not number or beyond or not math.isfinite(value) or not least <= value < below
+            or not above < value):
         bounds = ([f"of at least {least}"] * (least > -np.inf)
                   + [f"above {above}"] * (above > -np.inf) + [f"below {below}"] * (below < np.inf))
         what = f"number {' and '.join(bounds)}" if bounds else "finite number"

@@ -86,8 +86,8 @@ def pooled_beam_search(model, sources, padding, bos, eos, beams=4, max_tokens=64
     """
     check_search("pooled_beam_search", beams, max_tokens, length_penalty)
     if not isinstance(early_stopping, (bool, str)):                   # 1 == True, but is no choice
-        raise ValueError(f"pooled_beam_search: early_stopping={early_stopping!r} is unknown; choose "
-                         "from False, True, 'never'.")
+        raise ValueError(f"pooled_beam_search: early_stopping={early_stopping!r} is unknown; "
+                         "choose from False, True, 'never'.")
     check_choice("pooled_beam_search", "early_stopping", early_stopping, [False, True, "never"])
     check_special("pooled_beam_search", model, padding=padding, bos=bos, eos=eos)
     inputs, lengths = pad_sources("pooled_beam_search", sources, padding)

@@ -1,4 +1,4 @@
-"""What does not count may hold NaN or Inf: no loss, and no gradient of what counts, depends on it."""
+"""What does not count may hold NaN or Inf: no loss and no gradient of the rest depends on it."""
 
 import numpy as np
 import pytest

@@ -88,7 +88,7 @@ def batch_of(case, model, seed=0):
             array *= rng.uniform(0.5, 1, (ROWS, *[1] * (array.ndim - 1)))
         elif name in TARGETS:
             array[rng.random(array.shape) < 0.3] = IGNORE_INDEX
-            array[1] = IGNORE_INDEX                                   # rows, and a shard, without any
+            array[1] = IGNORE_INDEX                               # rows, and a shard, without any
             array[4:6] = IGNORE_INDEX
     return Batch(**dict(zip(names, arrays)))
 
