@@ -129,7 +129,9 @@ class Compared:
             tracemalloc.stop()
 
     def _trainer(self):
-        training = TrainingConfig.from_dict(self.facts["training"])
+        # with a rate of 0, the steps of a run that has diverged can be repeated, too
+        training = TrainingConfig.from_dict(
+            {**self.facts["training"], "learning_rate": 0.0, "min_learning_rate": 0.0})
         return new_trainer(self.task, self.facts["model"]["kind"], self.model.config, training,
                            self.tokenizer, self.corpus)
 

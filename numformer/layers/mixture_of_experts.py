@@ -178,12 +178,13 @@ class MixtureOfExperts(Layer):
 
         # auxiliary = balance_weight * load_balance_loss(logits, chosen)
         #             + z_weight * router_z_loss(logits)
-        if dauxiliary and self.balance_weight:
-            _, saved_balance = load_balance_loss(logits, chosen)
-            dlogits += load_balance_loss_backward(self.balance_weight * dauxiliary, saved_balance)
-        if dauxiliary and self.z_weight:
-            _, saved_z = router_z_loss(logits)
-            dlogits += router_z_loss_backward(self.z_weight * dauxiliary, saved_z)
+        if dauxiliary:
+            if self.balance_weight:
+                _, saved = load_balance_loss(logits, chosen)
+                dlogits += load_balance_loss_backward(self.balance_weight * dauxiliary, saved)
+            if self.z_weight:
+                _, saved = router_z_loss(logits)
+                dlogits += router_z_loss_backward(self.z_weight * dauxiliary, saved)
 
         # logits = router(tokens)
         return (dtokens + self.router.backward(dlogits, saved_router)).reshape(dy.shape)
