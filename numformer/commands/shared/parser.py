@@ -4,6 +4,7 @@ import argparse
 import re
 import sys
 
+from numformer.commands.shared.process import discard_stdout
 from numformer.terminal import closest, did_you_mean, printable, shortened
 
 _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
@@ -48,8 +49,16 @@ class Parser(argparse.ArgumentParser):
 
     def _print_message(self, message, file=None):
         """Unlike that of argparse, it hides no full disk."""
-        for line in (message or "").splitlines(keepends=True):        # a full disk keeps the last
-            (file or sys.stderr).write(line)
+        stream = file or sys.stderr
+        try:
+            stream.write(message or "")
+            stream.flush()
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if stream is sys.stdout:
+                discard_stdout()
+            raise ValueError(f"the output cannot be written: {error.strerror}") from None
 
     def refuse(self, word):
         """Exit because of a word that is no argument."""
