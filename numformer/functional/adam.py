@@ -63,7 +63,9 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     >>> data
     array([0.75])
     """
-    check_epsilon("adam_step", epsilon, data.dtype)
+    if epsilon and data.dtype in EPSILONS and not (
+            EPSILONS[data.dtype][0] <= epsilon <= EPSILONS[data.dtype][1]):
+        check_epsilon("adam_step", epsilon, data.dtype)
 
     # theta <- (1 - eta lambda) theta: the decay acts on the weights, and not through the gradient
     if weight_decay:

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from numformer.functional.adam import adam_step as reference
-from numformer.functional.adam import check_epsilon
+from numformer.functional.adam import EPSILONS, check_epsilon
 from numformer.kernels.runtime.compile import Kernel, reduction
 from numformer.kernels.runtime.shapes import flat, out_vector, vector
 from numformer.kernels.runtime.versions import compiled_version
@@ -44,7 +44,9 @@ SQUARES = Kernel(squares, lambda real: (vector(real),))
 def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0.999, epsilon=1e-8,
               weight_decay=0.0, grad_scale=1.0):
     """The compiled version of `numformer.functional.adam_step`: equal to the bit."""
-    check_epsilon("adam_step", epsilon, data.dtype)
+    if epsilon and data.dtype in EPSILONS and not (
+            EPSILONS[data.dtype][0] <= epsilon <= EPSILONS[data.dtype][1]):
+        check_epsilon("adam_step", epsilon, data.dtype)
     if not all(x.flags.c_contiguous for x in (data, grad, mean, square)):
         return reference(data, grad, mean, square, learning_rate, steps, beta1, beta2, epsilon,
                          weight_decay, grad_scale)

@@ -9,7 +9,7 @@ import math
 import numpy as np
 from numba import boolean, float64, int64
 
-from numformer.functional.losses.cross_entropy import IGNORE_INDEX
+from numformer.functional.losses.cross_entropy import IGNORE_INDEX, check_cross_entropy
 from numformer.functional.losses.linear_cross_entropy import check_head
 from numformer.kernels.cross_entropy import (
     gradient_factor, largest_of, sum_of_exponentials)
@@ -119,7 +119,11 @@ BACKWARD = Kernel(gradients_of_slices, lambda real: (
 def linear_cross_entropy(x, weight, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.0,
                          z_loss=0.0):
     """The compiled version of `numformer.functional.linear_cross_entropy`."""
-    x, n = check_head(x, weight, targets, ignore_index, label_smoothing, z_loss)
+    check_head(x, weight)
+    n = check_cross_entropy(np.broadcast_to(x.dtype.type(0), (*x.shape[:-1], len(weight))),
+                            targets, ignore_index, label_smoothing, z_loss)
+    if n < targets.size:                    # as in the reference: 0 * NaN would be NaN in dweight
+        x = np.where((targets != ignore_index)[..., None], x, x.dtype.type(0))
     vectors, weight, ids = rows_of(x), with_rows(weight), flat_ids(targets)
     options = int(ignore_index), float(label_smoothing), float(z_loss)
     logits = new_array((len(vectors), min(SLICE, len(weight))), x.dtype)

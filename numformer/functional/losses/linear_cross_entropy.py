@@ -51,7 +51,11 @@ def linear_cross_entropy(x, weight, targets, ignore_index=IGNORE_INDEX, label_sm
     >>> round(float(loss), 3)                                        # log(e^2 + 1 + 1) - 2
     0.24
     """
-    x, _ = check_head(x, weight, targets, ignore_index, label_smoothing, z_loss)
+    check_head(x, weight)
+    logits = np.broadcast_to(x.dtype.type(0), (*x.shape[:-1], len(weight)))
+    n = check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)
+    if n < targets.size:                             # a gradient of 0 times NaN would be NaN in dW
+        x = np.where((targets != ignore_index)[..., None], x, 0)
     logits, saved_logits = linear(x, weight.T)                       # (..., V)
     loss, saved_loss = cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)
 
@@ -85,14 +89,6 @@ def linear_cross_entropy_backward(dloss, saved):
     return dx, dtransposed.T
 
 
-def check_head(x, weight, targets, ignore_index, label_smoothing, z_loss):
-    """Check the arguments; x with 0 where the target is ignored, and how many targets count.
-
-    In dW the gradient 0 of an ignored row times NaN or Inf would be NaN.
-    """
+def check_head(x, weight):
+    """Check the arrays of `linear_cross_entropy`."""
     check_arrays("linear_cross_entropy", ("weight", weight, "(V, C)"), ("x", x, "(..., C)"))
-    logits = np.broadcast_to(x.dtype.type(0), (*x.shape[:-1], len(weight)))
-    n = check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)
-    if n < targets.size:
-        x = np.where((targets != ignore_index)[..., None], x, 0)
-    return x, n

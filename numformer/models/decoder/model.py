@@ -9,6 +9,7 @@ import numpy as np
 
 from numformer.checks import check_rows
 from numformer.description import MASKED, TOKENS, VECTORS, Column, costs_per_token
+from numformer.functional import IGNORE_INDEX
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Identity, LMHead, SoftCappedLMHead
 from numformer.layers.linear import head_loss, head_loss_backward
@@ -16,8 +17,8 @@ from numformer.models.decoder.caches import DecoderCache, begun, check_step, com
 from numformer.models.decoder.config import DecoderConfig
 from numformer.models.transformer import (
     CrossEntropyModel, InputEmbedding, LossOfParts, attention_of, counts_with_experts,
-    embedding_of, final_norm_of, fixed_attention_of, for_each_part, n_counted, norm_of,
-    positions_of, stack_of)
+    embedding_of, final_norm_of, fixed_attention_of, for_each_part, norm_of, positions_of,
+    stack_of)
 from numformer.parameter import constant, normal
 
 
@@ -148,7 +149,7 @@ class Decoder(LossOfParts, CrossEntropyModel):
         ids, targets = batch
         x, saved_features = self.features(ids, rng)
         loss, saved_loss = 0.0, None
-        if n_counted(targets):
+        if (np.asarray(targets) != IGNORE_INDEX).any():
             loss, saved_loss = head_loss(self.head, x, targets, z_loss=self.z_loss,
                                          label_smoothing=self.label_smoothing)
 
