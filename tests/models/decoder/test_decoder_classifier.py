@@ -7,6 +7,7 @@ from numformer.models import (
     Decoder, DecoderClassifier, DecoderClassifierConfig, DecoderConfig, backbone_options,
     load_pretrained_backbone)
 from numformer.models.decoder.classifier import next_tokens
+from numformer.models.transformer import has_targets
 
 SIZES = dict(vocab_size=20, context_length=12, n_layers=2, n_heads=2, d_model=8, dtype="float64")
 LENGTHS = np.array([4, 7])
@@ -67,7 +68,7 @@ def test_losses_of_experts_are_added_in_training(ids, rng):
 def test_a_batch_without_a_label_counts_as_nothing_with_experts_too(ids, rng):
     config = DecoderClassifierConfig(**SIZES, n_classes=3, n_experts=3)
     model, unknown = DecoderClassifier(config, rng), (ids, LENGTHS, np.array([-100, -100]))
-    assert model.loss_counts(unknown) == (0, 0, 0)
+    assert model.loss_counts(unknown) == (0, 0, 2) and not has_targets(model, unknown)
     with pytest.raises(ValueError, match="every target is ignore_index"):
         model.loss(unknown)
     assert model.loss_counts((ids, LENGTHS, np.array([-100, 1]))) == (1, 0, 2)
