@@ -20,7 +20,7 @@ def greedy_search(model, sources, padding, bos, eos, max_tokens=64):
         ``step(ids (B, 1), cache)`` returns the logits (B, 1, V) of the next token and a new cache.
     sources : list of ndarray of int, shape (S,)
     padding, bos, eos : int
-        Ids of the padding, BOS and EOS tokens.
+        Ids of the padding, BOS and EOS tokens; with None for EOS answers end after `max_tokens`.
     max_tokens : int
         Answers are cut after this many tokens.
 
@@ -56,10 +56,14 @@ def greedy_search(model, sources, padding, bos, eos, max_tokens=64):
 
 
 def check_special(owner, model, **ids):
-    """Check the ids of padding, BOS and EOS: each one of the vocabulary, if the model has one."""
+    """Check the ids of padding, BOS and EOS: each one of the vocabulary, if the model has one.
+
+    EOS alone may be None.
+    """
     size = getattr(getattr(model, "config", None), "vocab_size", LARGEST_ID)
     for name, value in ids.items():
-        check_whole(owner, name, value, 0, size - 1)
+        if value is not None or name != "eos":
+            check_whole(owner, name, value, 0, size - 1)
 
 
 def pad_sources(owner, sources, padding):

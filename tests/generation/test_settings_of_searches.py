@@ -28,8 +28,17 @@ def test_sources_and_special_tokens_are_ids(search, model):
         for place, name in enumerate(("padding", "bos", "eos")):
             ids = [0, 1, 2]
             ids[place] = wrong
+            if (name, wrong) == ("eos", None):           # no end
+                continue
             with pytest.raises(ValueError, match=f"{name}=.* whole number, 0 to 8"):
                 search(model, [[4, 5]], *ids, max_tokens=2)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+def test_without_an_end_an_answer_has_all_its_tokens(search, model):
+    (answer,) = search(model, [[4, 5]], 0, 1, None, max_tokens=4)
+    for found in answer if isinstance(answer, list) else [answer]:
+        assert len(getattr(found, "ids", found)) == 4
 
 
 @pytest.mark.parametrize("search", SEARCHES[1:])

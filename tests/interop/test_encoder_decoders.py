@@ -162,9 +162,7 @@ def common_token(theirs, sources):
 def test_greedy_texts(writers, sources):
     theirs, ours = writers
     for end in (None, common_token(theirs, sources)):
-        texts = without_end(written(theirs, sources, end=end).sequences, end)
-        unused = (set(range(ours.config.vocab_size)) - set(sum(texts, []))).pop()
-        found = greedy_search(ours, sources, PADDING, START, unused if end is None else end, MOST)
+        found = greedy_search(ours, sources, PADDING, START, end, MOST)
         sides = ["right"] if theirs.config.model_type.endswith("bart") else ["right", "left"]
         for side in sides:                            # for BART, padding on the left has positions
             expected = without_end(written(theirs, sources, side, end).sequences, end)
@@ -194,8 +192,8 @@ def test_beams(writers, sources, early_stopping, length_penalty):
     for end in (None, common_token(theirs, sources)):
         out = written(theirs, sources, end=end, num_beams=3, num_return_sequences=3,
                       length_penalty=length_penalty, early_stopping=early_stopping)
-        found = pooled_beam_search(ours, sources, PADDING, START, -1 if end is None else end, 3,
-                                   MOST, length_penalty, early_stopping)
+        found = pooled_beam_search(ours, sources, PADDING, START, end, 3, MOST, length_penalty,
+                                   early_stopping)
         pools = [answer for pool in found for answer in pool]
         assert [list(answer.ids) for answer in pools] == without_end(out.sequences, end)
         close([answer.score for answer in pools], out.sequences_scores, 1e-10)
