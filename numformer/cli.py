@@ -9,8 +9,8 @@ from pathlib import Path
 from numformer import commands
 from numformer.commands.shared.parser import Parser
 from numformer.commands.shared.process import (
-    STOPPED, answer_signals, check_limits, discard_stdout, launched_rank, started_by_launcher,
-    stdout_is_writable)
+    STOPPED, answer_signals, check_limits, discard_stdout, launched_rank, output_lost,
+    started_by_launcher, stdout_is_writable)
 from numformer.terminal import printable, shortened
 
 
@@ -86,9 +86,9 @@ def _status(error):
 
 def _one_line(error):
     if isinstance(error, OSError) and error.strerror:
-        where = (f"{error.filename}: " if error.filename else "" if stdout_is_writable() else
-                 "the output cannot be written: ")
-        return printable(f"{where}{error.strerror}")
+        if not error.filename and not stdout_is_writable():
+            return printable(output_lost(error))
+        return printable(f"{f'{error.filename}: ' if error.filename else ''}{error.strerror}")
     text = " ".join(line.strip() for line in str(error).splitlines())
     return shortened(printable(text)) or type(error).__name__
 

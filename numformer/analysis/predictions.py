@@ -3,9 +3,9 @@
 import numpy as np
 
 from numformer.backend import one_blas_thread
-from numformer.checks import check_array, check_ids, check_number, check_whole
+from numformer.checks import check_array, check_ids, check_number
 from numformer.functional import log_softmax
-from numformer.functional.softmax import count_of_top_p
+from numformer.functional.softmax import check_top, count_of_top_p
 from numformer.models.decoder.model import Decoder
 from numformer.models.recurrent.language_model import StatefulLanguageModel
 from numformer.underflow import underflow_is_zero
@@ -114,12 +114,7 @@ def next_token_distribution(logits, temperature=1.0, top_k=None, top_p=None):
     owner = "next_token_distribution"
     V = check_array(owner, "logits", logits, "(V,)")["V"]
     check_number(owner, "temperature", temperature, above=0)
-    if top_k is not None:
-        check_whole(owner, "top_k", top_k)
-    if top_p is not None:
-        check_number(owner, "top_p", top_p)
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"{owner}: top_p={top_p!r} must be above 0 and at most 1.")
+    check_top(owner, top_k, top_p)
     if not np.isfinite(logits).all():
         raise ValueError(f"{owner}: logits hold NaN or Inf; give finite ones.")
     order = (-logits).argsort(kind="stable")[:top_k]                  # most likely first

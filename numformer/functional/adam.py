@@ -63,8 +63,7 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     >>> data
     array([0.75])
     """
-    if epsilon and data.dtype in EPSILONS and not (
-            EPSILONS[data.dtype][0] <= epsilon <= EPSILONS[data.dtype][1]):
+    if data.dtype in EPSILONS:
         check_epsilon("adam_step", epsilon, data.dtype)
 
     # theta <- (1 - eta lambda) theta: the decay acts on the weights, and not through the gradient
@@ -99,8 +98,10 @@ def check_epsilon(owner, epsilon, dtype):
     Traceback (most recent call last):
     ValueError: demo: epsilon=1e-30 must be 0, or 1.08e-19 to 1.84e+19 for float32.
     """
-    check_number(owner, "epsilon", epsilon, least=0)
     smallest, largest = EPSILONS.get(np.dtype(dtype), EPSILONS[np.dtype("float64")])
+    if isinstance(epsilon, float) and smallest <= epsilon <= largest:
+        return                                        # of each step; the rest is for messages
+    check_number(owner, "epsilon", epsilon, least=0)
     if epsilon and not smallest <= epsilon <= largest:
         raise ValueError(f"{owner}: epsilon={epsilon} must be 0, or {smallest:.3g} to "
                          f"{largest:.3g} for {np.dtype(dtype)}.")

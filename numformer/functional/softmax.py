@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from numformer.checks import check_array
+from numformer.checks import check_array, check_number, check_whole
 
 
 def softmax(x, axis=-1, mask=None):
@@ -129,6 +129,23 @@ def log_softmax_backward(dy, saved):
 
     # y = shifted - log(sum(exp(shifted))); the gradient of that logarithm is softmax(x) = exp(y)
     return dy - np.exp(y) * dy.sum(axis=axis, keepdims=True)
+
+
+def check_top(owner, top_k, top_p):
+    """Check a number of most likely classes, and a sum of their probabilities; each may be None.
+
+    Examples
+    --------
+    >>> check_top("demo", None, 1.5)
+    Traceback (most recent call last):
+    ValueError: demo: top_p=1.5 must be above 0 and at most 1.
+    """
+    if top_k is not None:
+        check_whole(owner, "top_k", top_k)
+    if top_p is not None:
+        check_number(owner, "top_p", top_p)
+        if not 0 < top_p <= 1:
+            raise ValueError(f"{owner}: top_p={top_p!r} must be above 0 and at most 1.")
 
 
 def count_of_top_p(p, top_p, dtype=np.float64):

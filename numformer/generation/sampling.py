@@ -7,7 +7,7 @@ import numpy as np
 from numformer.backend import one_blas_thread
 from numformer.checks import check_generator, check_ids, check_number, check_whole
 from numformer.finite import check_logits, check_parameters, quiet
-from numformer.functional.softmax import count_of_top_p
+from numformer.functional.softmax import check_top, count_of_top_p
 from numformer.layers.token_step import UnknownPart
 from numformer.underflow import underflow_is_zero
 
@@ -118,12 +118,7 @@ def check_sampling(temperature=1.0, top_k=None, top_p=None):
         If one is out of range.
     """
     check_number("choose_token", "temperature", temperature, least=0)
-    if top_k is not None:
-        check_whole("choose_token", "top_k", top_k)
-    if top_p is not None:
-        check_number("choose_token", "top_p", top_p)
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError(f"choose_token: top_p={top_p!r} must be above 0 and at most 1.")
+    check_top("choose_token", top_k, top_p)
 
 
 def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=None, weights=None,

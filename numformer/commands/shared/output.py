@@ -40,7 +40,7 @@ class Progress:
             tqdm.monitor_interval = 0                 # its monitor is a thread
         self.trainer, self.tokenizer, self.task = trainer, tokenizer, task
         self.losses, self.tokens_before = [], trainer.n_targets
-        self.measured, self.told = [], False          # (step, seconds of training)
+        self.first, self.told = None, False           # (step, seconds of training) of its first
         self.stream = Messages(sys.stderr)            # a closed pipe or a full disk ends no run
         self.bar = tqdm(total=trainer.config.steps, initial=trainer.step, unit="step", ascii=True,
                         disable=None, file=self.stream, dynamic_ncols=True)
@@ -70,16 +70,14 @@ class Progress:
 
     def _tell_time(self):
         """Once, about how long the training takes: the first step, which may compile, left out."""
-        trainer = self.trainer
-        if self.told:
-            return
-        self.measured.append((trainer.step, trainer.seconds))
-        (first, began), (last, now) = self.measured[0], self.measured[-1]
-        if now - began < FIRST_SECONDS:
+        step, now = self.trainer.step, self.trainer.seconds
+        self.first = self.first or (step, now)
+        first, began = self.first
+        if self.told or now - began < FIRST_SECONDS:
             return
         self.told = True
-        left = trainer.config.steps - last
-        seconds = left * (now - began) / (last - first)
+        left = self.trainer.config.steps - step
+        seconds = left * (now - began) / (step - first)
         if seconds > SHORT:
             self.write(f"{left:,} steps take about {in_words(seconds)}")
 

@@ -4,7 +4,7 @@ import argparse
 import re
 import sys
 
-from numformer.commands.shared.process import discard_stdout
+from numformer.commands.shared.process import discard_stdout, output_lost
 from numformer.terminal import closest, did_you_mean, printable, shortened
 
 _WHOLE = re.compile(r"[+-]?[0-9]+(_[0-9]+)*")
@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
         except OSError as error:
             if stream is sys.stdout:
                 discard_stdout()
-            raise ValueError(f"the output cannot be written: {error.strerror}") from None
+            raise ValueError(output_lost(error)) from None
 
     def refuse(self, word):
         """Exit because of a word that is no argument."""

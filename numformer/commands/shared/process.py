@@ -173,7 +173,7 @@ def finish(status):
     except OSError as error:
         discard_stdout()
         if not status and not isinstance(error, BrokenPipeError):
-            print(f"numformer: the output cannot be written: {error.strerror}", file=sys.stderr)
+            print(f"numformer: {output_lost(error)}", file=sys.stderr)
             status = 1
     if status == STOPPED:
         with suppress(Exception):
@@ -181,6 +181,11 @@ def finish(status):
         sys.stderr.flush()
         os._exit(status)
     return status
+
+
+def output_lost(error):
+    """In words that what is printed cannot be written."""
+    return f"the output cannot be written: {error.strerror}"
 
 
 def stdout_is_writable():

@@ -121,9 +121,10 @@ class BertSpanClassifier(CrossEntropyModel):
                              f"its padding: shape ({len(ids)}, 2), below the row's length.")
         logits, saved_forward = self.forward(ids, lengths, segments, rng)
         loss, saved_loss = cross_entropy(logits, targets, z_loss=self.z_loss)
-        smoothed, saved_smoothing = _excess(logits, targets, lengths)
+        saved_smoothing = None
         if self.label_smoothing:
-            loss = loss + self.label_smoothing * smoothed
+            excess, saved_smoothing = _excess(logits, targets, lengths)
+            loss = loss + self.label_smoothing * excess
 
         saved = (saved_forward, saved_loss, saved_smoothing)
         return loss, saved
@@ -162,8 +163,8 @@ def _excess(logits, targets, lengths):
     dtype = logits.real.dtype
     q = (np.arange(logits.shape[-1]) < lengths[:, None]) / lengths[:, None].astype(dtype)
     onehot = np.arange(logits.shape[-1]) == targets[..., None]        # (B, 2, T)
-    weights = np.where(counts[..., None], onehot - q[:, None], 0).astype(dtype) / counts.sum()
-    weights = weights.astype(dtype)
+    weights = np.where(counts[..., None], onehot - q[:, None], 0) / counts.sum()
+    weights = weights.astype(dtype)                                   # (B, 2, T)
     excess = (weights * np.where(weights, logits, 0)).sum()           # 0 at padding
 
     saved = (weights,)
