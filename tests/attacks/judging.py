@@ -2,6 +2,7 @@
 
 import io
 import json
+import re
 import signal
 import sys
 from collections import Counter
@@ -15,6 +16,7 @@ with suppress(ImportError):                           # Windows, where the attac
 
 MOST_BYTES = 2**30                                    # of memory, beyond what was used before
 MOST_CHARACTERS = 1500                                # of an error message
+PROGRESS = re.compile("step |  sample: |    |[0-9,]+ steps take about ")
 
 
 class Hang(BaseException):
@@ -102,9 +104,9 @@ def verb(*argv):
 def check_refusal(status, err):
     """Finding unless a command failed with status 1 or 2 and one line without control characters.
 
-    Progress may precede the line.
+    Progress may precede the line: the losses, samples and time of a training.
     """
-    lines = [line for line in err.split("\n") if line and not line.startswith(("step ", "    "))]
+    lines = [line for line in err.split("\n") if line and not PROGRESS.match(line)]
     if status not in (1, 2):
         raise Finding(f"exit status {status}: {err[-500:]!r}")
     if len(lines) != 1 or not lines[0].startswith("numformer"):

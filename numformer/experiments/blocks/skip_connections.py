@@ -6,7 +6,7 @@ from numformer.analysis import gradient_norm_by_block
 from numformer.experiments.experiment import Experiment, Outcome
 from numformer.experiments.training import trainer_of
 from numformer.layers import FeedForward, LayerNorm, ResidualBranch, TransformerBlock
-from numformer.layers.linear import head_loss_backward
+from numformer.layers.linear import head_loss, head_loss_backward
 from numformer.recipes.preset import Claim
 
 DEPTHS = (4, 8, 16, 24)
@@ -46,9 +46,9 @@ def gradients_at_blocks(model, batch):
     That of the parameters would not show it: it is the product of this gradient, which shrinks
     towards the first block, and of the activations, which shrink towards the last.
     """
-    model = model.replica()
-    _, (saved_features, saved_loss) = model.loss(batch)
-    _, saved_blocks, saved_norm = saved_features
+    model, (ids, targets) = model.replica(), batch
+    x, (_, saved_blocks, saved_norm) = model.features(ids)
+    _, saved_loss = head_loss(model.head, x, targets)
     dx = model.norm.backward(head_loss_backward(model.head, 1.0, saved_loss), saved_norm)
     norms = []
     for block, saved_block in zip(reversed(model.blocks), reversed(saved_blocks)):
