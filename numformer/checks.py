@@ -62,17 +62,12 @@ def check_array(owner, name, x, shape, dtype=None, **sizes):
         raise TypeError(f"{owner}: {name} is {x.dtype}, but must have the precision of the other "
                         f"arrays, {np.dtype(dtype)}; cast it with .astype("
                         f"np.{_REAL[np.dtype(dtype)]}).")
-    more, axes = _axes(shape)
-    found, beyond = dict(sizes), x.ndim - len(axes)
-    fits = beyond >= 0 if more else beyond == 0
-    if fits:
-        for axis, size in zip(axes, x.shape[beyond:]):
-            fits &= found.setdefault(axis, size) == size
-    if not fits:
-        known = ", ".join(f"{axis}={sizes[axis]}" for axis in axes if axis in sizes)
+    found = _axes_of(shape, x.shape, tuple(sizes.items()))
+    if found is None:
+        known = ", ".join(f"{axis}={sizes[axis]}" for axis in _axes(shape)[1] if axis in sizes)
         raise ValueError(f"{owner}: {name} must have shape {shape}"
                          f"{' with ' + known if known else ''}, but has shape {x.shape}.")
-    return found
+    return found.copy()
 
 
 def check_arrays(owner, *arrays, **sizes):
@@ -101,9 +96,12 @@ def check_arrays(owner, *arrays, **sizes):
     """
     dtype = None
     for name, x, shape in arrays:
-        if x is not None or not shape.endswith(" or None"):
-            sizes = check_array(owner, name, x, shape.removesuffix(" or None"), dtype, **sizes)
-            dtype = x.dtype if dtype is None else dtype
+        if shape.endswith(" or None"):
+            if x is None:
+                continue
+            shape = shape.removesuffix(" or None")
+        sizes = check_array(owner, name, x, shape, dtype, **sizes)
+        dtype = x.dtype if dtype is None else dtype
     return sizes
 
 
@@ -130,6 +128,18 @@ def _axes(shape):
     """"(..., B, T)" as (True, ("B", "T")): whether other axes may come first, and the names."""
     axes = tuple(axis for axis in shape.strip("()").replace(" ", "").split(",") if axis)
     return (True, axes[1:]) if axes[:1] == ("...",) else (False, axes)
+
+
+@lru_cache(maxsize=4096)
+def _axes_of(shape, found, sizes):
+    """Every named axis with its size in an array of shape `found`; None if that does not fit."""
+    more, axes = _axes(shape)
+    known, beyond = dict(sizes), len(found) - len(axes)
+    fits = beyond >= 0 if more else beyond == 0
+    if fits:
+        for axis, size in zip(axes, found[beyond:]):
+            fits &= known.setdefault(axis, size) == size
+    return known if fits else None
 
 
 def check_ids(owner, name, ids, size, ignore_index=None, may_be_empty=False):

@@ -7,6 +7,8 @@ Such a division changes only the exponent of a number, so it is exact. Numbers o
 left as they are.
 """
 
+from functools import lru_cache
+
 import numpy as np
 
 
@@ -35,16 +37,24 @@ def rescaled(x, epsilon=0.0, axis=-1):
     (array([3., 4.]), 1.0)
     """
     real = x.real                                    # of a complex step, whose imaginary part is 0
-    limits = np.finfo(real.dtype)
-    one = real.dtype.type(1)
-    low = np.ldexp(one, limits.minexp // 2 + limits.nmant)       # an ulp of it has a normal square
-    high = np.ldexp(one, limits.maxexp // 2 - 16)                # 2^31 such squares may be added
+    low, high = _ordinary(real.dtype)
     size = np.maximum(real.max(axis=axis, keepdims=True, initial=0),
                       -real.min(axis=axis, keepdims=True, initial=0))
     size = np.maximum(size, float(epsilon) ** 0.5)
-    ordinary = ((low <= size) & (size <= high)) | (size == 0) | ~np.isfinite(size)
+    ordinary = (low <= size) & (size <= high)
+    if ordinary.all():
+        return x, 1.0
+    ordinary |= (size == 0) | ~np.isfinite(size)
     if ordinary.all():
         return x, 1.0
     exponent = np.where(ordinary, 0, np.frexp(size)[1] - 1)
-    scale = np.ldexp(one, exponent)
+    scale = np.ldexp(real.dtype.type(1), exponent)
     return x / scale, scale
+
+
+@lru_cache(maxsize=None)
+def _ordinary(dtype):
+    """The smallest and the largest number of which squares can be added, in a dtype."""
+    limits, one = np.finfo(dtype), dtype.type(1)
+    low = np.ldexp(one, limits.minexp // 2 + limits.nmant)       # an ulp of it has a normal square
+    return low, np.ldexp(one, limits.maxexp // 2 - 16)           # 2^31 such squares may be added

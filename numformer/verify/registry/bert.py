@@ -11,7 +11,7 @@ from numformer.parameter import Parameter
 from numformer.specifications.pair import floats, seeded
 from numformer.verify.registry.cases import Case
 
-SIZES = dict(vocab_size=7, context_length=6, n_layers=2, n_heads=2, d_model=4, d_hidden=5)
+SIZES = dict(vocab_size=7, context_length=6, n_layers=1, n_heads=2, d_model=4, d_hidden=5)
 IDS = np.array([[1, 5, 2, 4, 2],
                 [1, 6, 6, 2,
                  0]])                    # [CLS] 5 [SEP] 4 [SEP] and [CLS] 6 6 [SEP] [PAD]
@@ -22,17 +22,13 @@ WRONG = [((np.array([1, 2]),), ValueError, "(B, T)"), ((np.array([[7]]),), Value
 
 
 def model(kind, config, **options):
+    """What differs between most of these models is before or behind the backbone: one block."""
     return lambda rng, dtype: kind(config(**{**SIZES, **options}, dtype=np.dtype(dtype).name), rng)
-
-
-def one_layer(kind, config, **options):
-    """What differs between these models is behind the backbone."""
-    return model(kind, config, n_layers=1, **options)
 
 
 def with_a_content_layer(rng, dtype):
     """The first layer attends without positions, with the same weights for queries and keys."""
-    bert = model(Bert, BertConfig, positions="rotary")(rng, dtype)
+    bert = model(Bert, BertConfig, n_layers=2, positions="rotary")(rng, dtype)
     attention = bert.backbone.encoder.blocks[0].attention
     attention.positions = NoPositions()
     attention.key.weight.data[:] = attention.query.weight.data
@@ -102,13 +98,13 @@ LAYERS = [
 ]
 
 MODELS = [
-    Case("BERT", model(Bert, BertConfig), [], ids=(IDS,), batch=masked, wrong=WRONG),
+    Case("BERT", model(Bert, BertConfig, n_layers=2), [], ids=(IDS,), batch=masked, wrong=WRONG),
     Case("BERT with dropout", model(Bert, BertConfig, dropout=0.2), [], seeded, ids=(IDS,),
          batch=masked),
     Case("RoBERTa", model(Bert, BertConfig, segments=0, next_sentence=False), [], ids=(IDS,),
          batch=masked),
     Case("ModernBERT",
-         model(Bert, BertConfig, segments=0, next_sentence=False, norm_first=True,
+         model(Bert, BertConfig, n_layers=2, segments=0, next_sentence=False, norm_first=True,
                first_attention_norm=False, n_heads=1, positions="rotary", rotary_base=90.0,
                local_rotary_base=7.0, feedforward="geglu", bias=False, head_bias=False,
                sliding_window=2, layer_types="full_attention,sliding_attention"), [],
@@ -121,35 +117,35 @@ MODELS = [
          batch=labelled, wrong=WRONG),
     # Without biases: BatchNorm subtracts the mean over all tokens, and with it any bias before it
     *(Case(f"classifier on BERT, BatchNorm, {'pre' if first else 'post'}-norm",
-           one_layer(BertClassifier, BertClassifierConfig, n_classes=3, norm="batch_norm",
+           model(BertClassifier, BertClassifierConfig, n_classes=3, norm="batch_norm",
                      bias=False, norm_first=first, epsilon=1e-5), [], ids=(IDS,), batch=labelled,
            wrong=WRONG)
       for first in (True, False)),
     Case("classifier of pairs on BERT",
-         one_layer(BertClassifier, BertClassifierConfig, n_classes=3), [], ids=(IDS,),
+         model(BertClassifier, BertClassifierConfig, n_classes=3), [], ids=(IDS,),
          batch=labelled_pairs, wrong=WRONG),
     Case("token classifier on BERT",
-         one_layer(BertTokenClassifier, BertTokenClassifierConfig, n_classes=3, dropout=0.2), [],
+         model(BertTokenClassifier, BertTokenClassifierConfig, n_classes=3, dropout=0.2), [],
          seeded, ids=(IDS,), batch=tagged, wrong=WRONG),
     # Without biases: the last ones shift all logits of a row alike, and have no gradient
     Case("span classifier on BERT",
-         one_layer(BertSpanClassifier, BertSpanClassifierConfig, bias=False), [], ids=(IDS,),
+         model(BertSpanClassifier, BertSpanClassifierConfig, bias=False), [], ids=(IDS,),
          batch=answered, wrong=WRONG),
     # Without biases: the last bias shifts all vectors alike, so that no distance depends on it, and
     # its gradient is only rounding
     *(Case(f"Sentence-BERT, {objective}, {pooling}",
-           one_layer(SentenceBert, SentenceBertConfig, objective=objective, pooling=pooling,
+           model(SentenceBert, SentenceBertConfig, objective=objective, pooling=pooling,
                      margin=9.0, scale=3.0, bias=objective != "triplet"), [], ids=(IDS,),
            batch=triplets, wrong=WRONG)
       for objective, pooling in (("triplet", "mean"), ("in_batch", "mean"), ("in_batch", "max"),
                                  ("triplet", "class"))),
     Case("Sentence-BERT, classification",
-         one_layer(SentenceBert, SentenceBertConfig, objective="classification"), [], ids=(IDS,),
+         model(SentenceBert, SentenceBertConfig, objective="classification"), [], ids=(IDS,),
          batch=pairs([2, 0]), wrong=WRONG),
     Case("Sentence-BERT, regression",
-         one_layer(SentenceBert, SentenceBertConfig, objective="regression"), [], ids=(IDS,),
+         model(SentenceBert, SentenceBertConfig, objective="regression"), [], ids=(IDS,),
          batch=pairs([0.5, -1.0]), wrong=WRONG),
     Case("Sentence-BERT, normalized vectors",
-         one_layer(SentenceBert, SentenceBertConfig, normalize=True, bias=False), [], ids=(IDS,),
+         model(SentenceBert, SentenceBertConfig, normalize=True, bias=False), [], ids=(IDS,),
          batch=triplets, wrong=WRONG),
 ]

@@ -59,7 +59,7 @@ MODELS = [
          decoder(positions="rotary", d_head=4, d_rotary=2, rotary_scaling=dict(
              kind="llama3", factor=4.0, original_length=6)), [], ids=(IDS,)),
     Case("decoder, a sliding window, local and global layers with rotary bases of their own",
-         decoder(positions="rotary", sliding_window=2, local_rotary_base=50.0,
+         decoder(n_layers=2, positions="rotary", sliding_window=2, local_rotary_base=50.0,
                  layer_types="sliding_attention,full_attention"), [],
          ids=(np.array([[3, 1, 4, 1, 5], [1, 5, 1, 2, 6]]),)),
 ]

@@ -63,7 +63,7 @@ MODELS = [
          [], ids=PAIRS_OF_IDS),
     Case("encoder-decoder with experts, Switch",
          encoder_decoder(n_layers=2, norm="rms_norm", norm_first=True, feedforward="geglu",
-                         positions="t5", bias=False, n_experts=3, experts_per_token=1,
+                         positions="t5", bias=False, n_buckets=8, n_experts=3, experts_per_token=1,
                          gates_over="all", experts_every=2, capacity_factor=1.2,
                          balance_weight=0.3), [], seeded, ids=PAIRS_OF_IDS),
     Case("encoder-decoder, learned and rotary", learned_and_rotary, [], ids=PAIRS_OF_IDS),

@@ -59,7 +59,7 @@ MODELS = [
                  n_layers=2, experts_every=2, n_experts=3, experts_per_token=2),
          [], ids=(np.array([[1, 2, 0, 3]]),)),
     Case("decoder with experts, Switch",
-         decoder(feedforward="relu", norm_first=False, n_experts=3, experts_per_token=1,
+         decoder(n_layers=1, feedforward="relu", norm_first=False, n_experts=3, experts_per_token=1,
                  gates_over="all", capacity_factor=1.0, balance_weight=0.3), [], seeded,
          ids=(IDS,)),
 ]

@@ -11,7 +11,7 @@ from numformer.verify.registry.cases import Case
 
 def config(dtype, **options):
     sizes = dict(image_size=4, patch_size=2, channels=1, n_classes=3, n_queries=4, n_heads=2,
-                 d_model=4, d_hidden=3, encoder_layers=1, decoder_layers=2, init_std=0.3)
+                 d_model=4, d_hidden=2, encoder_layers=1, decoder_layers=2, init_std=0.3)
     return DETRConfig(**{**sizes, **options}, dtype=np.dtype(dtype).name)
 
 
