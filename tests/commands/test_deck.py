@@ -236,8 +236,14 @@ def test_what_pages_tell_to_type_finds_something(capsys, line):
     assert status == 0 and list(last_json(out)) in (["rows"], ["decks"])
 
 
+def test_words_that_begin_with_a_number_are_searched_for(capsys):
+    status, out, _ = call(capsys, "deck", "6", "matmuls", "--json")
+    assert status == 0 and last_json(out)["rows"][0]["place"] == "A 16"
+
+
 @pytest.mark.parametrize("words, message", [
     (["X"], "there is no deck X; choose from A, B, C, D, E."),
+    (["6"], "there is no deck 6"), (["3", "5"], "there is no deck 3"),
     (["rottary"], "no row of the map names rottary (did you mean rotary?)"),
     ([""], "no row of the map names"),
     (["B", "0"], "0 must be a slide of deck B, from 1 to 65, or some, such as 3-5; a line of its "

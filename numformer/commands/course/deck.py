@@ -50,8 +50,10 @@ def run(arguments):
     if not arguments.words and arguments.lesson is arguments.layer is arguments.line is None:
         return _list_decks(arguments)
     rows, words, others = ALL, list(arguments.words), []
-    deck = _deck_of(words.pop(0)) if words and len(words[0]) == 1 else None
-    if deck is not None:
+    deck = None
+    # "3 5" is of no deck, "6 matmuls" are words to search for
+    if words and len(words[0]) == 1 and ("".join(words).isdigit() or not words[0].isdigit()):
+        deck = _deck_of(words.pop(0))
         rows = deck.rows
     if arguments.line is not None:
         rows = [_row_at(deck, arguments.line)]

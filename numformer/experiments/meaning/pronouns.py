@@ -116,15 +116,20 @@ def measure(seed, steps=None):
     figures |= {"moves": moved.mean(), "moves_untrained": moved_untrained.mean()}
     lines.append(f"{len(pairs) // 2} pairs with \"she\" and \"he\" exchanged; the head that moves "
                  f"most: layer {moving[0] + 1}, head {moving[1] + 1}")
-    example = _example(pronouns, right[layer, head], weights[:, layer, head])
-    pictured = [(f"layer {layer + 1}, head {head + 1}; underlined: whom it means",
-                 told[example.tale].words, example,
-                 weights[example.tale, layer, head, example.token + FIRST, FIRST:])]
+    pictured = []
+    for is_thing in (False, True):
+        example = _example(*zip(*((each, found) for each, found in zip(pronouns, right[layer, head])
+                                  if (each.word == "it") == is_thing)), weights[:, layer, head])
+        pictured.append((f"layer {layer + 1}, head {head + 1}; underlined: what it means",
+                         told[example.tale].words, example,
+                         weights[example.tale, layer, head, example.token + FIRST, FIRST:]))
     for each in _pair(pairs, of_pairs[:, *moving]):
         on_people = np.zeros(len(texts[each.tale]))
         on_people[each.candidates] = of_pairs[
             each.tale, *moving, each.token + FIRST, each.candidates + FIRST]
-        pictured.append((f"layer {moving[0] + 1}, head {moving[1] + 1}, weight on people",
+        pictured.append((f"layer {moving[0] + 1}, head {moving[1] + 1}, weight on people; it moves "
+                         f"so\nin {moved.mean():.2f} of all pairs, in {moved_untrained.mean():.2f} "
+                         "before training",
                          texts[each.tale], each, on_people))
     return Outcome({name: float(value) for name, value in figures.items()},
                    partial(_drawn, pictured), "\n".join(lines))
@@ -145,11 +150,11 @@ def _probes(bert, told, pronouns):
 
 
 def _example(pronouns, right, weights):
-    """The pronoun that shows most: a person, not the nearest, with most of the weight."""
+    """The pronoun that shows most: not what is nearest, with most of the weight."""
     def interest(pair):
         each, found = pair
         given = weights[each.tale, each.token + FIRST, each.candidates[each.right] + FIRST]
-        return bool(found), not each.right[-1], each.word != "it", float(given.max())
+        return bool(found), not each.right[-1], float(given.max())
     return max(zip(pronouns, right), key=interest)[0]
 
 
@@ -169,7 +174,7 @@ def _drawn(pictured):
     from numformer.plots.axes import new_axes, panels
     from numformer.plots.meaning import attention_on_words
 
-    axes = panels(new_axes((8, 10)), len(pictured), 1, (8, 10))[:, 0]
+    axes = panels(new_axes((8, 13)), len(pictured), 1, (8, 13))[:, 0]
     for ax, (name, words, each, weights) in zip(axes, pictured):
         attention_on_words(words, weights[:len(words)], each.token, each.candidates[each.right],
                            f"\"{each.word}\" (framed): {name}", ax)

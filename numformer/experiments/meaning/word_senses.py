@@ -84,25 +84,41 @@ def measure(seed, steps=None):
     figures |= {"same_word_without_positions": differences["none"],
                 "same_word_least_with_positions": min(
                     value for kind, value in differences.items() if kind != "none")}
-    table = "\n".join(f"\"big\" twice, positions {kind}: outputs differ by {value:.2g}"
-                      for kind, value in differences.items())
+    table = "\n".join([*_by_word(by_layer, words, senses), *(
+        f"\"big\" twice, positions {kind}: outputs differ by {value:.2g}"
+        for kind, value in differences.items())])
     figures = {name: float(value) for name, value in figures.items()}
     frames = np.array([" ".join(told[n].words[max(t - 1, 0) : t + 2]) for n, t in zip(tale, token)])
-    shown = [without_frames(layer, frames) for layer in (states[0], states[best])]
-    return Outcome(figures, partial(_drawn, shown, words, senses,
-                                    ["embedding", f"block {best} of {len(states) - 1}"]),
-                   table)
+    layers = [without_frames(layer, frames) for layer in states]
+    return Outcome(figures, partial(_drawn, layers, by_layer, words, senses), table)
 
 
-def _drawn(layers, words, senses, names):
+def _by_word(by_layer, words, senses):
+    """A table: how often the sense of each word is found, in all its occurrences."""
+    names = ["embedding", *(f"block {n}" for n in range(1, len(by_layer)))]
+    yield f"{'word':9}{'number':>7}{'majority':>10}" + "".join(f"{name:>11}" for name in names)
+    for word in np.unique(words):
+        own = words == word
+        majority = np.unique(senses[own], return_counts=True)[1].max() / own.sum()
+        yield f"{word:9}{own.sum():7}{majority:10.2f}" + "".join(
+            f"{right:11.2f}" for right in by_layer[:, own].mean(axis=1))
+
+
+def _drawn(layers, by_layer, words, senses):
+    """Each word twice: its embeddings, and the block in which its senses are best apart."""
     from numformer.plots.meaning import labelled_maps
 
-    shown = [word for word in MAPPED if (words == word).any()]
-    maps = {(word, name): (vectors[words == word], senses[words == word])
-            for name, vectors in zip(names, layers) for word in shown}
+    rows = {}
+    for word in (each for each in MAPPED if (words == each).any()):
+        own = words == word
+        right = by_layer[:, own].mean(axis=1)                         # (L + 1,)
+        for row, n in enumerate((0, 1 + int(right[1:].argmax()))):
+            name = f"block {n}, {right[n]:.2f}" if n else "embedding"
+            rows.setdefault(row, {})[word, name] = layers[n][own], senses[own]
     return labelled_maps(
-        maps, len(shown), "Ambiguous words by sense: each vector minus the mean of those\n"
-        "of the same word between the same two words")
+        rows[0] | rows[1], len(rows[0]), "Ambiguous words by sense: each vector minus the mean of "
+        "those\nof the same word between the same two words. The number: how often\nthe nearest "
+        "vector has the same sense")
 
 
 SENSES_EXPERIMENT = Experiment(

@@ -47,12 +47,12 @@ def wrong(lines):
     found, made = [], {*GIVEN}
     for line in lines:
         arguments = parsed(line)
-        known = NAMES.get(arguments.verb, ())
+        known = {*NAMES.get(arguments.verb, ()), *(made if arguments.verb == "count" else ())}
         named = getattr(arguments, "names" if arguments.verb == "figures" else "name", None)
         named = [named] if isinstance(named, str) else named or []
         reads = getattr(arguments, READS.get(arguments.verb, ""), None) or []
         reads = [reads] if isinstance(reads, str) else reads
-        if known and not {*named} <= {*known} or not {*reads} <= made:
+        if known and not {*named} <= known or not {*reads} <= made:
             found.append(line)
         if arguments.verb == "train":
             if arguments.preset not in PRESETS:
