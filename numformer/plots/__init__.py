@@ -39,6 +39,7 @@ from numformer.plots.images import accuracy_by_images, attention_received, shift
 from numformer.plots.in_context import accuracy_bars, accuracy_by_shots, induction_panels
 from numformer.plots.diagrams.architecture import architecture_diagram
 from numformer.plots.diagrams.computation import computation_graph
+from numformer.plots.diagrams.poster import poster
 from numformer.plots.meaning.embeddings import embedding_map
 from numformer.plots.meaning.patterns import heads_by_pattern
 from numformer.plots.models.growth import model_growth

@@ -28,6 +28,13 @@ def test_a_preset_and_one_of_its_blocks_are_drawn(capsys, tmp_path):
     assert "Query projection" in [box["name"] for box in last_json(printed)["boxes"]]
 
 
+def test_a_poster_is_one_vector_file(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    status, out, err = call(capsys, "draw", "gpt2", "--poster")
+    assert (status, out, err) == (0, "wrote gpt2-poster.pdf\n", "")
+    assert [path.name for path in tmp_path.iterdir()] == ["gpt2-poster.pdf"]
+
+
 def test_a_slide_with_small_text_says_so(capsys, tmp_path):
     """As of all that a layer computes, or of a model with many parts."""
     status, _, err = call(capsys, "draw", "LayerNorm", "--slides", "--out", tmp_path / "norm.svg")
@@ -71,6 +78,9 @@ def test_a_run_and_its_layers_are_drawn_into_its_folder(capsys, runs):
     (["gpt2", "--block", 13], "block=13, but Decoder has 12 blocks; give 1 .. 12"),
     (["Linear", "--block", 1], "Linear is a layer and has no --block"),
     (["gpt2", "--layer", "norm"], "--layer is for a run, but gpt2 is none"),
+    (["Linear", "--poster"], "--poster is of a model; give the name of one"),
+    (["digits-cnn", "--poster"], "the model has no blocks"),
+    (["gpt2", "--poster", "--block", 13], "Decoder has 12 blocks"),
     (["gpt2", "--out", "picture.doc"], "must end in .png, .svg, .pdf")])
 def test_what_cannot_be_drawn_is_refused_in_one_line(capsys, words, message):
     status, printed, err = call(capsys, "draw", *words)

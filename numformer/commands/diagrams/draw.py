@@ -14,7 +14,7 @@ from numformer.commands.shared.output import (
     add_style_arguments, check_picture, print_json, save_picture, style_of)
 from numformer.analysis import architecture, computation
 from numformer.models import KINDS
-from numformer.plots import architecture_diagram
+from numformer.plots import architecture_diagram, poster
 from numformer.plots.diagrams.computation import draw_computation
 from numformer.plots.tokens import plain
 from numformer.recipes import PRESETS
@@ -35,6 +35,9 @@ def add_arguments(parser):
                         "layer of a run, such as blocks.0.attention")
     parser.add_argument("--backward", action="store_true", help="draw the gradients, too, with "
                         "the equations of the backward")
+    parser.add_argument("--poster", action="store_true", help="draw a sheet for the wall, A1: the "
+                        "model, one block (--block, or its last) with all parts, and the equations "
+                        "of its functions, forward and backward (default: NAME-poster.pdf)")
     add_style_arguments(parser)
     parser.add_argument("--out", metavar="FILE", default=None, help="a .png, .svg or .pdf file "
                         "(default: NAME.svg and NAME.png here, or in the run)")
@@ -47,7 +50,8 @@ def run(arguments):
     with style_of(arguments):
         ax, stem, facts = _drawn(arguments)
         files = [Path(arguments.out)] if arguments.out else [
-            stem.with_name(stem.name + ending) for ending in FORMATS]
+            stem.with_name(stem.name + ending)
+            for ending in (("-poster.pdf",) if arguments.poster else FORMATS)]
         for path in files:
             save_picture(ax, path)
             print(f"wrote {printable(path)}")
@@ -59,6 +63,10 @@ def run(arguments):
 def _drawn(arguments):
     """(Axes, path without ending, facts for --json) of what the arguments name."""
     name, folder = arguments.name, Path(arguments.name)
+    is_model = (folder / "checkpoint.safetensors").exists() or name in PUBLISHED or name in PRESETS
+    if arguments.poster and (arguments.layer is not None or not is_model):
+        raise UsageError("draw: --poster is of a model; give the name of one, a preset or the "
+                         "folder of a run, without --layer.")
     case = next((each for each in LAYERS + ESTIMATORS if type(each.layer()).__name__ == name),
                 None) if name.isidentifier() and name[0].isupper() else None
     if case is not None and not folder.is_dir():
@@ -78,10 +86,10 @@ def _drawn(arguments):
         _config(name), name)
     try:
         found = architecture(model, arguments.block)
+        ax = poster(model, title, arguments.block) if arguments.poster else architecture_diagram(
+            model, title=title, backward=arguments.backward, block=arguments.block)
     except (ValueError, TypeError) as error:          # no such block, or no method describe_model
         raise UsageError(f"draw: {error}") from None
-    ax = architecture_diagram(model, title=title, backward=arguments.backward,
-                              block=arguments.block)
     stem = "architecture" if is_run else name
     stem += "" if arguments.block is None else f"-block-{arguments.block}"
     boxes = [{"name": box.name, "detail": box.detail, "shape": list(box.shape),

@@ -27,7 +27,8 @@ def architecture_diagram(model, ax=None, title="", backward=False, block=None):
     ----------
     model : Architecture, or what `numformer.analysis.architecture` reads
     ax : matplotlib Axes, optional
-        Axes to draw on; a new figure of fitting size by default, whose texts have 12 points.
+        Axes to draw on, which the diagram fills; a new figure of fitting size by default, whose
+        texts have 12 points.
     title : str
         The number of parameters follows it.
     backward : bool
@@ -57,10 +58,16 @@ def architecture_diagram(model, ax=None, title="", backward=False, block=None):
         model, block)
     slide = in_slides() and ax is None
     style = Style(backward, block is not None, slide)
-    limits = [0.25 * k for k in range(6, 80)] if slide else (
-        TALLEST if block is None else [7.0])
-    plans = [_Plan(found, style, limit) for limit in limits]
-    plan = min(plans, key=lambda each: on_slide(each.width, each.height) if slide else each.cost)
+    any_height = [0.25 * k for k in range(6, 80)]
+    if slide:
+        limits, cost = any_height, lambda plan: on_slide(plan.width, plan.height)
+    elif ax is not None:
+        room = ax.get_window_extent()
+        limits, cost = [*any_height, *TALLEST], lambda plan: max(plan.width / room.width,
+                                                                 plan.height / room.height)
+    else:
+        limits, cost = TALLEST if block is None else [7.0], lambda plan: plan.cost
+    plan = min((_Plan(found, style, limit) for limit in limits), key=cost)
     size = plan.width, plan.height
     if slide:
         size = on_slide(*size)
