@@ -1,12 +1,12 @@
 """Functions of single numbers, and the gated linear unit."""
 
-import inspect
 import math
 import re
 
 import numpy as np
 
 from numformer import functional as F
+from numformer.docstrings import docstring, formulas
 from numformer.specifications.levels import (
     Level, elementwise, one_array, sizes, with_activations)
 from numformer.specifications.pair import Pair
@@ -32,9 +32,8 @@ def pointwise(function, at_zero=None, mistakes=(), hints=(), backward_hints=(),
 
 def hints_of_docstring(function, of_all):
     """Three hints: the first sentence of a docstring, what holds for all, and the formula."""
-    text = inspect.getdoc(function)
-    formula = re.search(r"\.\. math::(.*?)(?:\n\n|$)", text, re.DOTALL)[1]
-    return text.splitlines()[0], of_all, f"{plain_formula(formula)}."
+    text = docstring(function)
+    return text.splitlines()[0], of_all, f"{plain_formula(formulas(text)[0])}."
 
 
 def plain_formula(formula):

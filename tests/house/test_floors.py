@@ -9,6 +9,7 @@ import numformer
 ROOT = Path(numformer.__file__).parent
 FLOORS = {
     "minimal": 0, "seeds": 0, "terminal": 0, "other_libraries": 0,
+    "docstrings": 0,
     "blas_threads": 0,
     "description": 0.5, "checks": 0.5, "underflow": 0.5, "finite": 0.5,
     "shapes_only": 0, "files": 0.2, "config": 1, "parameter": 1, "functional": 1,

@@ -1,12 +1,12 @@
 """A poster: a whole model, one of its blocks with all parts, and the equations of its functions."""
 
-import inspect
 import re
 from functools import lru_cache
 
 from numformer import functional
 from numformer.analysis import architecture
 from numformer.description import Stack
+from numformer.docstrings import docstring, formulas
 from numformer.plots.axes import is_dark, new_figure, styled
 from numformer.plots.diagrams.architecture import architecture_diagram
 from numformer.plots.diagrams.ink import DARK, LIGHT
@@ -107,9 +107,7 @@ def _formulas(function):
     >>> [*_formulas(functional.linear_backward)][0]
     '\\bar{x} = \\bar{y} W^\\top'
     """
-    text = inspect.getdoc(function) or "" if function else ""
-    for block in re.findall(r"\.\. math::(.*?)(?:\n\s*\n(?!\s)|\Z)", text, re.DOTALL):
-        lines = " ".join(block.split())
+    for lines in formulas(docstring(function)) if function else ():
         for pattern, other in OTHERWISE:
             lines = re.sub(pattern, other, lines)
         for line in lines.split(r"\qquad"):

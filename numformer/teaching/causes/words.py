@@ -13,8 +13,8 @@ from functools import lru_cache
 from inspect import unwrap
 
 from numformer import functional
+from numformer.docstrings import docstring, formulas
 from numformer.specifications import SPECIFICATIONS
-from numformer.teaching.support.docstrings import docstring
 
 LONGEST = 64                                              # characters of an expression
 DEPTH = 3                                                 # variables that stand for others
@@ -111,15 +111,14 @@ def symbols(function):
     ['C', 'dweight', 'dx', 'dy', 'g', 'gamma', 'r', 'x_hat']
     """
     text = docstring(function)
-    formulas = " ".join(re.findall(r"\.\. math::\s*(.*?)(?:\n\s*\n|\Z)", text, re.DOTALL)
-                        + re.findall(r":math:`([^`]*)`", text))
-    formulas = re.sub(r"\\(?:mathrm|operatorname|text|begin|end)\{[^{}]*\}", " ", formulas)
-    formulas = re.sub(r"(?<![A-Za-z\\])e(?=\s*\^)", " ", formulas)          # exp
-    formulas = re.sub(r"\\bar\{\\?(\w+)'?\}", r" d\1 ", formulas)
-    formulas = re.sub(r"\\hat\{\\?(\w+)\}", r" \1_hat ", formulas)
-    formulas = re.sub(r"\\(?:var)?([A-Za-z]+)", lambda found: f" {found[1]} " * (found[1] in GREEK),
-                      formulas)
-    found = re.findall(r"d?[A-Za-z]+(?:_hat)?", formulas)
+    latex = " ".join(formulas(text) + re.findall(r":math:`([^`]*)`", text))
+    latex = re.sub(r"\\(?:mathrm|operatorname|text|begin|end)\{[^{}]*\}", " ", latex)
+    latex = re.sub(r"(?<![A-Za-z\\])e(?=\s*\^)", " ", latex)                # exp
+    latex = re.sub(r"\\bar\{\\?(\w+)'?\}", r" d\1 ", latex)
+    latex = re.sub(r"\\hat\{\\?(\w+)\}", r" \1_hat ", latex)
+    latex = re.sub(r"\\(?:var)?([A-Za-z]+)", lambda found: f" {found[1]} " * (found[1] in GREEK),
+                   latex)
+    found = re.findall(r"d?[A-Za-z]+(?:_hat)?", latex)
     return frozenset([*found, *re.findall(r"\b[A-Z]\b", " ".join(re.findall(r"\([^()]*\)", text))),
                       *re.findall(r"^(\w+)(?:, \w+)* : ", text, re.MULTILINE)]) - {"saved"}
 

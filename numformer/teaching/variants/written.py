@@ -15,7 +15,7 @@ from numformer.files import MIB, read_file
 from numformer.specifications import find_problem
 from numformer.teaching.check import check
 from numformer.teaching.judge import answers_of
-from numformer.teaching.support.docstrings import docstring
+from numformer.docstrings import docstring
 
 # (points, step)
 DERIVATION = (
