@@ -7,7 +7,7 @@ from numformer.functional.attention.scores import scaled_dot_scores
 
 
 def attention_steps(layer, x, pattern=EVERYWHERE):
-    """Inputs, queries, keys, scores, weights and outputs of self-attention with one head.
+    """Inputs, queries, keys, values, scores, weights and outputs of a head of self-attention.
 
     Parameters
     ----------
@@ -20,8 +20,8 @@ def attention_steps(layer, x, pattern=EVERYWHERE):
     Returns
     -------
     dict of str to ndarray
-        ``inputs`` (T, C), ``queries`` and ``keys`` (T, D), ``scores`` and ``weights`` (T, T), and
-        ``outputs`` (T, C).
+        ``inputs`` (T, C), ``queries`` and ``keys`` (T, D), ``values`` (T, D_V), ``scores`` and
+        ``weights`` (T, T), and ``outputs`` (T, C).
 
     Raises
     ------
@@ -45,5 +45,6 @@ def attention_steps(layer, x, pattern=EVERYWHERE):
     y, saved = layer.forward(x[None], pattern=pattern)
     q, k, _ = layer.queries_and_keys(saved)
     scores, _ = scaled_dot_scores(q[0], k[0])
-    return {"inputs": x, "queries": q[0, 0], "keys": k[0, 0], "scores": np.array(scores[0]),
-            "weights": layer.attention_weights(saved)[0, 0], "outputs": y[0]}
+    return {"inputs": x, "queries": q[0, 0], "keys": k[0, 0], "values": layer.values(saved)[0, 0],
+            "scores": np.array(scores[0]), "weights": layer.attention_weights(saved)[0, 0],
+            "outputs": y[0]}

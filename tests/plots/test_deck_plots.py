@@ -57,14 +57,16 @@ def permuted_rows(rng, order):
 def test_permutation_panels_show_that_outputs_are_permuted_but_with_positions(rng):
     order = [2, 0, 1]
     rows = permuted_rows(rng, order)
-    panels = np.array(plots.permutation_panels(rows, list("abc"), order).axes).reshape(3, 4)
+    panels = np.array(plots.permutation_panels(rows, list("abc"), order).axes).reshape(3, 5)
     first, second = ([ax.images[0].get_array() for ax in row] for row in panels[:2])
-    for k in (0, 1, 3):
+    for k in (0, 1, 4):
         np.testing.assert_allclose(second[k], first[k][order], atol=1e-12)
-    np.testing.assert_allclose(second[2], first[2][order][:, order], atol=1e-12)
-    off = [float(ax.get_title().split()[-1].rstrip(")")) for ax in panels[1:, 3]]
+    for k in (2, 3):
+        np.testing.assert_allclose(second[k], first[k][order][:, order], atol=1e-12)
+    off = [float(ax.get_title().split()[-1]) for ax in panels[1:, 4]]
     assert off[0] < 1e-14 and off[1] > 0.01
     assert [label.get_text() for label in panels[1, 0].get_yticklabels()] == list("cab")
+    assert first[1].shape == (3, 12)                                  # queries, keys and values
     assert len({ax.images[0].get_clim() for ax in panels[:, 2]}) == 1
 
 

@@ -6,13 +6,13 @@ import numpy as np
 from numformer.plots.axes import draw_map, entitle, in_slides, panels, styled
 from numformer.plots.tokens import label_ticks
 
-PANELS = ("inputs", "queries and keys", "scores", "outputs")
+PANELS = ("inputs", "queries, keys\nand values", "scores", "weights", "outputs")
 
 
 @styled
 def permutation_panels(rows, tokens, order, ax=None,
                        title="Self-attention depends on positions only if they are added"):
-    """Inputs, queries and keys, scores and outputs of a sequence, in a row for each version of it.
+    """Each array of an attention head for a sequence, in a row for each version of it.
 
     Row 0 is the sequence, row 1 the permuted one, row 2 the permuted one with positions added. A
     title over the outputs says how far they are from those of the sequence, permuted likewise: in
@@ -49,31 +49,33 @@ def permutation_panels(rows, tokens, order, ax=None,
     order, moved = list(order), [tokens[index] for index in order]
     versions = (("in order", rows[0], tokens, None), ("permuted", rows[1], moved, rows[0]),
                 ("permuted,\nwith positions", rows[3], moved, rows[2]))
-    axes = panels(ax, 3, 4, (8, 7.6), width_ratios=(1, 1.6, 1.1, 1))
+    axes = panels(ax, 3, 5, (8, 7.6), width_ratios=(1, 2.2, 1.1, 1.1, 1))
     for k, (name, steps, labels, expected) in enumerate(versions):
-        joined = np.concatenate([steps["queries"], steps["keys"]], axis=1)
-        arrays = (steps["inputs"], joined, steps["scores"], steps["outputs"])
+        joined = np.concatenate([steps[each] for each in ("queries", "keys", "values")], axis=1)
+        arrays = (steps["inputs"], joined, steps["scores"], steps["weights"], steps["outputs"])
         for panel, array, words in zip(axes[k], arrays, PANELS):
-            draw_map(panel, array, "", signed=True, top=_top(words, rows), numbers=False)
-            if k == 0 or not in_slides():                             # where there is space
+            draw_map(panel, array, "", signed=words != "weights", top=_top(words, rows),
+                     numbers=False)
+            if k == 0:                                                # the columns are the same
                 panel.set_title(words, fontsize="medium")
-            label_ticks(panel.yaxis, labels)
-            panel.set_xticks([])
+            panel.set(xticks=[], yticks=[])
             panel.tick_params(length=0)
+        label_ticks(axes[k, 0].yaxis, labels)
         if k != 1 or not in_slides():                                 # as those of the last row
-            label_ticks(axes[k, 2].xaxis, labels)
-        axes[k, 1].axvline(steps["queries"].shape[1] - 0.5, color=axes[k, 1].get_facecolor(),
-                           linewidth=4)
+            for panel in axes[k, 2:4]:
+                label_ticks(panel.xaxis, labels)
+        for n in (1, 2):
+            axes[k, 1].axvline(n * steps["queries"].shape[1] - 0.5, linewidth=4,
+                               color=axes[k, 1].get_facecolor())
         axes[k, 0].set_ylabel(name)
         if expected is not None:
             difference = np.abs(steps["outputs"] - expected["outputs"][order]).max()
-            name = "" if in_slides() else "outputs\n"
-            axes[k, 3].set_title(f"{name}(off by {difference:.1g})", fontsize="medium")
+            axes[k, 4].set_title(f"off by\n{difference:.1g}", fontsize="medium")
     entitle(ax, axes[0, 0], title)
     return axes[0, 0].figure
 
 
 def _top(words, rows):
     """The end of the colour scale, the same in all rows."""
-    names = words.split(" and ")
+    names = words.replace("\nand", ",").split(", ")
     return max(float(np.abs(row[name]).max()) for row in rows for name in names)
