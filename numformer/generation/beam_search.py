@@ -97,8 +97,8 @@ def beam_search_prompts(model, prompts, end, beams=4, max_tokens=64, length_pena
     model : Decoder
     prompts : list of ndarray of int, shape (T,)
         Prompts of at least one token, of any lengths: shorter ones get left padding.
-    end : int
-        The id of the token that ends a text.
+    end : int or None
+        The id of the token that ends a text; with None, texts end after `max_tokens`.
     beams, max_tokens, length_penalty
         As in `beam_search`.
 

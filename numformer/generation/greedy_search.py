@@ -58,11 +58,11 @@ def greedy_search(model, sources, padding, bos, eos, max_tokens=64):
 def check_special(owner, model, **ids):
     """Check the ids of padding, BOS and EOS: each one of the vocabulary, if the model has one.
 
-    EOS alone may be None.
+    What ends a text, EOS, may be None.
     """
     size = getattr(getattr(model, "config", None), "vocab_size", LARGEST_ID)
     for name, value in ids.items():
-        if value is not None or name != "eos":
+        if value is not None or name not in ("eos", "end"):
             check_whole(owner, name, value, 0, size - 1)
 
 

@@ -55,9 +55,10 @@ def test_beams_for_all_continuations_are_exhaustive(options, length_penalty):
 
 def test_one_beam_is_greedy_and_cut_after_max_tokens():
     model = model_of()
-    found = beam_search_prompts(model, PROMPTS, END, beams=1, max_tokens=9)
-    for prompt, ids in zip(PROMPTS, found):
-        assert ids.tolist() == list(generate(model, prompt, 9, temperature=0, end=END))
+    for end in (END, None):
+        found = beam_search_prompts(model, PROMPTS, end, beams=1, max_tokens=9)
+        for prompt, ids in zip(PROMPTS, found):
+            assert ids.tolist() == list(generate(model, prompt, 9, temperature=0, end=end))
     one, = beam_search_prompts(model, PROMPTS[:1], END, beams=1, max_tokens=1)
     assert len(one) <= 1
 
