@@ -1,4 +1,4 @@
-"""Code, output, formulas, pictures and text cut to the size of a slide
+"""Code, output, formulas, pictures and text cut to the size of a slide.
 
 A slide is 1200 x 675 pixels (of 1280 x 720, reveal.js leaves a margin of 4%). Heights are estimates
 from lengths: a test measures in a browser that nothing is cut off.
@@ -130,9 +130,9 @@ def split_at(tex, mark):
     parts, depth = [""], 0
     for token in re.findall(r"\\begin\{\w+\}|\\end\{\w+\}|\\left\b|\\right\b|\\\\|\\[a-zA-Z]+|"
                             r"\\.|[^\\]", tex, re.DOTALL):
-        if token.startswith((r"\begin", r"\left")) and token != r"\leftarrow" or token == "{":
+        if token.startswith(r"\begin{") or token in (r"\left", "{"):
             depth += 1
-        elif token.startswith((r"\end", r"\right")) and token != r"\rightarrow" or token == "}":
+        elif token.startswith(r"\end{") or token in (r"\right", "}"):
             depth -= 1
         if token == mark and depth == 0:
             parts.append("")
