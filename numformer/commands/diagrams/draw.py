@@ -63,13 +63,13 @@ def run(arguments):
 def _drawn(arguments):
     """(Axes, path without ending, facts for --json) of what the arguments name."""
     name, folder = arguments.name, Path(arguments.name)
-    is_model = (folder / "checkpoint.safetensors").exists() or name in PUBLISHED or name in PRESETS
-    if arguments.poster and (arguments.layer is not None or not is_model):
-        raise UsageError("draw: --poster is of a model; give the name of one, a preset or the "
-                         "folder of a run, without --layer.")
     case = next((each for each in LAYERS + ESTIMATORS if type(each.layer()).__name__ == name),
                 None) if name.isidentifier() and name[0].isupper() else None
-    if case is not None and not folder.is_dir():
+    is_layer = case is not None and not folder.is_dir()
+    if arguments.poster and (is_layer or arguments.layer is not None):
+        raise UsageError("draw: --poster is of a model; give the name of one, a preset or the "
+                         "folder of a run, without --layer.")
+    if is_layer:
         if arguments.block is not None or arguments.layer is not None:
             raise UsageError(f"draw: {name} is a layer and has no --block and no --layer; leave "
                              "them out.")

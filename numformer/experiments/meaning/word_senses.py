@@ -75,8 +75,7 @@ def measure(seed, steps=None):
     chosen, measured = halves(len(words))
     by_layer = np.array([accuracy_by_word(x, words, senses) for x in states])     # (L + 1, N)
     best = 1 + int(by_layer[1:, chosen].mean(axis=1).argmax())
-    majority = np.mean([max(np.unique(senses[words == word], return_counts=True)[1])
-                        / (words == word).sum() for word in words])
+    majority = np.mean([_majority(senses[words == word]) for word in words])
     figures = {"embedding": by_layer[0, measured].mean(), "majority": majority,
                **{f"layer_{n}": by_layer[n, measured].mean() for n in range(1, len(states))},
                "best_layer": by_layer[best, measured].mean()}
@@ -99,24 +98,28 @@ def _by_word(by_layer, words, senses):
     yield f"{'word':9}{'number':>7}{'majority':>10}" + "".join(f"{name:>11}" for name in names)
     for word in np.unique(words):
         own = words == word
-        majority = np.unique(senses[own], return_counts=True)[1].max() / own.sum()
-        yield f"{word:9}{own.sum():7}{majority:10.2f}" + "".join(
+        yield f"{word:9}{own.sum():7}{_majority(senses[own]):10.2f}" + "".join(
             f"{right:11.2f}" for right in by_layer[:, own].mean(axis=1))
+
+
+def _majority(senses):
+    """The share of the most frequent sense."""
+    return np.unique(senses, return_counts=True)[1].max() / len(senses)
 
 
 def _drawn(layers, by_layer, words, senses):
     """Each word twice: its embeddings, and the block in which its senses are best apart."""
     from numformer.plots.meaning import labelled_maps
 
-    rows = {}
+    before, after = {}, {}
     for word in (each for each in MAPPED if (words == each).any()):
         own = words == word
         right = by_layer[:, own].mean(axis=1)                         # (L + 1,)
-        for row, n in enumerate((0, 1 + int(right[1:].argmax()))):
-            name = f"block {n}, {right[n]:.2f}" if n else "embedding"
-            rows.setdefault(row, {})[word, name] = layers[n][own], senses[own]
+        best = 1 + int(right[1:].argmax())
+        before[word, "embedding"] = layers[0][own], senses[own]
+        after[word, f"block {best}, {right[best]:.2f}"] = layers[best][own], senses[own]
     return labelled_maps(
-        rows[0] | rows[1], len(rows[0]), "Ambiguous words by sense: each vector minus the mean of "
+        before | after, len(before), "Ambiguous words by sense: each vector minus the mean of "
         "those\nof the same word between the same two words. The number: how often\nthe nearest "
         "vector has the same sense")
 

@@ -6,7 +6,9 @@ import numpy as np
 from numformer.plots.axes import draw_map, entitle, in_slides, panels, styled
 from numformer.plots.tokens import label_ticks
 
-PANELS = ("inputs", "queries, keys\nand values", "scores", "weights", "outputs")
+# title of a column: what it shows, side by side
+PANELS = {"inputs": ("inputs",), "queries, keys\nand values": ("queries", "keys", "values"),
+          "scores": ("scores",), "weights": ("weights",), "outputs": ("outputs",)}
 
 
 @styled
@@ -51,11 +53,10 @@ def permutation_panels(rows, tokens, order, ax=None,
                 ("permuted,\nwith positions", rows[3], moved, rows[2]))
     axes = panels(ax, 3, 5, (8, 7.6), width_ratios=(1, 2.2, 1.1, 1.1, 1))
     for k, (name, steps, labels, expected) in enumerate(versions):
-        joined = np.concatenate([steps[each] for each in ("queries", "keys", "values")], axis=1)
-        arrays = (steps["inputs"], joined, steps["scores"], steps["weights"], steps["outputs"])
-        for panel, array, words in zip(axes[k], arrays, PANELS):
-            draw_map(panel, array, "", signed=words != "weights", top=_top(words, rows),
-                     numbers=False)
+        for panel, (words, shown) in zip(axes[k], PANELS.items()):
+            array = np.concatenate([steps[each] for each in shown], axis=1)
+            top = max(float(np.abs(row[each]).max()) for row in rows for each in shown)
+            draw_map(panel, array, "", signed=words != "weights", top=top, numbers=False)
             if k == 0:                                                # the columns are the same
                 panel.set_title(words, fontsize="medium")
             panel.set(xticks=[], yticks=[])
@@ -73,9 +74,3 @@ def permutation_panels(rows, tokens, order, ax=None,
             axes[k, 4].set_title(f"off by\n{difference:.1g}", fontsize="medium")
     entitle(ax, axes[0, 0], title)
     return axes[0, 0].figure
-
-
-def _top(words, rows):
-    """The end of the colour scale, the same in all rows."""
-    names = words.replace("\nand", ",").split(", ")
-    return max(float(np.abs(row[name]).max()) for row in rows for name in names)

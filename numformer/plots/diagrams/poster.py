@@ -85,13 +85,12 @@ def equations_of(config):
     >>> [name for name, forward, backward in equations_of(CONFIGS["llama-7b"])][-3:]
     ['rms_norm', 'gated_linear_unit', 'softmax_cross_entropy']
     """
-    feedforward = getattr(config, "feedforward", "")
-    gate = functional.GATED.get(feedforward)
-    found = []
-    for name in ("embedding", getattr(config, "positions", ""),
-                 f"{getattr(config, 'positions', '')}_positions", "linear", "attention", "softmax",
-                 getattr(config, "norm", ""), *(("gated_linear_unit", gate) if gate
-                                                else (feedforward,)), "softmax_cross_entropy"):
+    positions, norm, feedforward = (getattr(config, name, "")
+                                    for name in ("positions", "norm", "feedforward"))
+    gate, found = functional.GATED.get(feedforward), []
+    for name in ("embedding", positions, f"{positions}_positions", "linear", "attention", "softmax",
+                 norm, *(("gated_linear_unit", gate) if gate else (feedforward,)),
+                 "softmax_cross_entropy"):
         forward, backward = ([*_formulas(getattr(functional, each, None))]
                              for each in (name, f"{name}_backward"))
         if forward or backward:
@@ -116,7 +115,7 @@ def _formulas(function):
 
 
 def _axes(figure, across, bottom, top):
-    """Axes of so many inches, without ticks."""
+    """Axes without ticks at a place in inches: (left, right), bottom and top."""
     width, height = SHEET
     axes = figure.add_axes((across[0] / width, bottom / height, (across[1] - across[0]) / width,
                             (top - bottom) / height))
@@ -129,8 +128,8 @@ def _write(sheet, equations, palette):
     lines = []                                                        # (text, colour, indent)
     for name, forward, backward in equations:
         lines.append((f"functional.{name}", palette.blue, 0.0))
-        lines += [(f"${line}$", colour, 0.4) for formulas, colour in (
-            (forward, palette.ink), (backward, palette.orange)) for line in formulas]
+        lines += [(f"${line}$", palette.ink, 0.4) for line in forward]
+        lines += [(f"${line}$", palette.orange, 0.4) for line in backward]
     y = SHEET[1] - TOP
     needed = sum(_tall(text) + BETWEEN + (not indent) * APART for text, _, indent in lines)
     scale = min(1.0, (y - BOTTOM) / needed)

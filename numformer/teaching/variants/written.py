@@ -11,11 +11,11 @@ from collections import Counter
 from pathlib import Path
 
 from numformer import backend
+from numformer.docstrings import docstring
 from numformer.files import MIB, read_file
 from numformer.specifications import find_problem
 from numformer.teaching.check import check
 from numformer.teaching.judge import answers_of
-from numformer.docstrings import docstring
 
 # (points, step)
 DERIVATION = (

@@ -117,9 +117,8 @@ MODELS = [
          batch=labelled, wrong=WRONG),
     # Without biases: BatchNorm subtracts the mean over all tokens, and with it any bias before it
     *(Case(f"classifier on BERT, BatchNorm, {'pre' if first else 'post'}-norm",
-           model(BertClassifier, BertClassifierConfig, n_classes=3, norm="batch_norm",
-                     bias=False, norm_first=first, epsilon=1e-5), [], ids=(IDS,), batch=labelled,
-           wrong=WRONG)
+           model(BertClassifier, BertClassifierConfig, n_classes=3, norm="batch_norm", bias=False,
+                 norm_first=first, epsilon=1e-5), [], ids=(IDS,), batch=labelled, wrong=WRONG)
       for first in (True, False)),
     Case("classifier of pairs on BERT",
          model(BertClassifier, BertClassifierConfig, n_classes=3), [], ids=(IDS,),
@@ -135,7 +134,7 @@ MODELS = [
     # its gradient is only rounding
     *(Case(f"Sentence-BERT, {objective}, {pooling}",
            model(SentenceBert, SentenceBertConfig, objective=objective, pooling=pooling,
-                     margin=9.0, scale=3.0, bias=objective != "triplet"), [], ids=(IDS,),
+                 margin=9.0, scale=3.0, bias=objective != "triplet"), [], ids=(IDS,),
            batch=triplets, wrong=WRONG)
       for objective, pooling in (("triplet", "mean"), ("in_batch", "mean"), ("in_batch", "max"),
                                  ("triplet", "class"))),

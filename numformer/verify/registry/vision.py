@@ -52,8 +52,9 @@ def texts(**options):
 
 
 def clip(**options):
-    sizes = dict(TEXT, image_size=4, patch_size=2, channels=1, n_heads=2, d_model=4, d_hidden=5,
-                 text_layers=1, text_heads=1, text_width=3, text_hidden=2, temperature=0.5)
+    sizes = dict(TEXT, n_layers=1, image_size=4, patch_size=2, channels=1, n_heads=2, d_model=4,
+                 d_hidden=5, text_layers=1, text_heads=1, text_width=3, text_hidden=2,
+                 temperature=0.5)
     return lambda rng, dtype: CLIP(CLIPConfig(**{**sizes, **options}, dtype=np.dtype(dtype).name),
                                    rng)
 
@@ -165,11 +166,11 @@ MODELS = [
                 bias=False), [(2, 4, 4, 2)], batch=labelled),
     Case("vision transformer without biases in patches and head",
          vision(patch_bias=False, head_bias=False), [(2, 4, 4, 2)], batch=labelled),
-    Case("CLIP", clip(n_layers=1), [(2, 4, 4, 1)], ids=(CAPTIONS,), batch=captioned,
+    Case("CLIP", clip(), [(2, 4, 4, 1)], ids=(CAPTIONS,), batch=captioned,
          wrong=[((CAPTIONS, floats(2, 4, 4, 3)), ValueError, "channels=1"),
                 ((CAPTIONS[0], floats(2, 4, 4, 1)), ValueError, "(B, T)"),
                 ((CAPTIONS + 1, floats(2, 4, 4, 1)), ValueError, "0 .. 6")]),
-    Case("CLIP, end token, dropout", clip(n_layers=1, eos_id=6, feedforward="gelu", dropout=0.2),
+    Case("CLIP, end token, dropout", clip(eos_id=6, feedforward="gelu", dropout=0.2),
          [(1, 4, 4, 1)], seeded, ids=(CAPTIONS,), batch=captioned,
          wrong=[((CAPTIONS % 6, floats(2, 4, 4, 1)), ValueError, "row 0 of ids")]),
     Case("vision-language model", vision_language(), [(2, 4, 4, 2)], ids=(QUESTIONS,),
