@@ -22,7 +22,7 @@ from numformer.functional.activations.sigmoid import sigmoid, sigmoid_backward
 from numformer.functional.activations.swish import (
     quick_gelu, quick_gelu_backward, silu, silu_backward, swish, swish_backward)
 from numformer.functional.activations.table import ACTIVATIONS, GATED
-from numformer.functional.adam import adam_step, sums_of_squares
+from numformer.functional.adam import adam_step
 from numformer.functional.attention.additive import additive_scores, additive_scores_backward
 from numformer.functional.attention.core import attention, attention_backward
 from numformer.functional.attention.dropout import drop_weights, drop_weights_backward
@@ -128,6 +128,7 @@ from numformer.functional.recurrent.gru_reset_before import (
     gru_cell_reset_before, gru_cell_reset_before_backward)
 from numformer.functional.recurrent.lstm import lstm_cell, lstm_cell_backward
 from numformer.functional.recurrent.rnn import rnn_cell, rnn_cell_backward
+from numformer.functional.scaling import sums_of_squares
 from numformer.functional.softmax import (
     log_softmax, log_softmax_backward, softmax, softmax_backward)
 from numformer.functional.vision.convolution2d import convolution_2d, convolution_2d_backward

@@ -1,12 +1,8 @@
-"""One step of AdamW, in place; and sums of squares, for the norm of a gradient."""
+"""One step of AdamW, in place."""
 
 import numpy as np
 
 from numformer.checks import check_number
-
-# sqrt of the smallest and largest normal numbers: where g^2 underflows, sqrt(v) is 0 and g is not
-EPSILONS = {np.dtype(name): (float(np.finfo(name).tiny) ** 0.5, float(np.finfo(name).max) ** 0.5)
-            for name in ("float32", "float64")}
 
 
 def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0.999, epsilon=1e-8,
@@ -23,6 +19,11 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
         \theta \leftarrow \theta
             - \eta\, \frac{m / (1 - \beta_1^t)}{\sqrt{v / (1 - \beta_2^t)} + \epsilon}
 
+    The division makes the size of a step independent of the size of gradients: a number whose
+    gradient keeps its sign moves by about eta a step, and one whose gradient changes its sign by
+    less. m and v begin at 0, so the means of the first steps are too small; the two powers of beta
+    correct that.
+
     Parameters
     ----------
     data : ndarray, any shape
@@ -35,14 +36,15 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
         eta.
     steps : int
         t, which counts from 1.
-    beta1, beta2, epsilon : float
-        With epsilon = 0, numbers that have not had a gradient, v = 0, do not move. Otherwise at
-        least the root of the smallest normal number, 1.1e-19 in float32: of smaller gradients the
-        square is 0, and the gradient would be divided by epsilon alone.
+    beta1, beta2 : float
+        How much of a running mean is kept at a step.
+    epsilon : float
+        Keeps the root from being 0: at least 1.1e-19 in float32, see `check_epsilon`; or 0, with
+        which numbers that have not had a gradient, v = 0, do not move.
     weight_decay : float
         lambda.
     grad_scale : float
-        s, which multiplies all gradients: below 1 where their norm is clipped.
+        s, which multiplies all gradients: `clip_factor` where their norm is clipped, or else 1.
 
     Raises
     ------
@@ -66,7 +68,7 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     if data.dtype in EPSILONS:
         check_epsilon("adam_step", epsilon, data.dtype)
 
-    # theta <- (1 - eta lambda) theta: the decay acts on the weights, and not through the gradient
+    # theta <- (1 - eta lambda) theta: not through the gradient, as the root would divide it, too
     if weight_decay:
         data *= 1 - learning_rate * weight_decay
 
@@ -80,13 +82,19 @@ def adam_step(data, grad, mean, square, learning_rate, steps, beta1=0.9, beta2=0
     square *= beta2
     square += (1 - beta2) * (grad * grad)
 
-    # sqrt(v / (1 - beta2^t)) + epsilon: m and v begin at 0, and so are too small at first
+    # sqrt(v / (1 - beta2^t)) + epsilon
     root = np.sqrt(square * (1 / (1 - beta2 ** steps)))
     root += epsilon
 
     # theta <- theta - eta (m / (1 - beta1^t)) / root
     change = (learning_rate / (1 - beta1 ** steps)) * mean
     data -= np.divide(change, root, out=np.zeros_like(change), where=root != 0)     # 0 / 0: stays
+
+
+# The range of epsilon: the roots of the smallest and the largest normal number. The square of a
+# gradient below the first underflows to 0, and the gradient would be divided by epsilon alone
+EPSILONS = {np.dtype(name): (float(np.finfo(name).tiny) ** 0.5, float(np.finfo(name).max) ** 0.5)
+            for name in ("float32", "float64")}
 
 
 def check_epsilon(owner, epsilon, dtype):
@@ -100,19 +108,8 @@ def check_epsilon(owner, epsilon, dtype):
     """
     smallest, largest = EPSILONS.get(np.dtype(dtype), EPSILONS[np.dtype("float64")])
     if isinstance(epsilon, float) and smallest <= epsilon <= largest:
-        return                                        # of each step; the rest is for messages
+        return                                        # as a rule: called in each step, it is short
     check_number(owner, "epsilon", epsilon, least=0)
     if epsilon and not smallest <= epsilon <= largest:
         raise ValueError(f"{owner}: epsilon={epsilon} must be 0, or {smallest:.3g} to "
                          f"{largest:.3g} for {np.dtype(dtype)}.")
-
-
-def sums_of_squares(arrays):
-    """For each array the sum of the squares of its elements, in float64.
-
-    Examples
-    --------
-    >>> sums_of_squares([np.array([3, 4], np.float32), np.ones(2)])
-    [25.0, 2.0]
-    """
-    return [float(np.square(x, dtype=np.float64).sum()) for x in arrays]

@@ -58,3 +58,14 @@ def _ordinary(dtype):
     limits, one = np.finfo(dtype), dtype.type(1)
     low = np.ldexp(one, limits.minexp // 2 + limits.nmant)       # an ulp of it has a normal square
     return low, np.ldexp(one, limits.maxexp // 2 - 16)           # 2^31 such squares may be added
+
+
+def sums_of_squares(arrays):
+    """For each array the sum of the squares of its elements, in float64.
+
+    Examples
+    --------
+    >>> sums_of_squares([np.array([3, 4], np.float32), np.ones(2)])
+    [25.0, 2.0]
+    """
+    return [float(np.square(x, dtype=np.float64).sum()) for x in arrays]

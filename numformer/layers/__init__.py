@@ -19,8 +19,9 @@ from numformer.layers.attention.score_attention import ScoreAttention
 from numformer.layers.attention.self_attention import SelfAttention
 from numformer.layers.attention.tiled import TiledAttention
 from numformer.layers.batch_norm import BatchNorm
-from numformer.layers.blocks.block import ParallelBlock, TransformerBlock
+from numformer.layers.blocks.block import TransformerBlock
 from numformer.layers.blocks.local import LocalAttentionBranch
+from numformer.layers.blocks.parallel import ParallelBlock
 from numformer.layers.blocks.plain import PlainBlock
 from numformer.layers.blocks.residual import (
     CrossAttentionBranch, ResidualBranch, SelfAttentionBranch)

@@ -3,9 +3,9 @@
 Read `minimal.train` first: the same step, but gradients are not clipped and not checked for NaN,
 and there are neither validations nor checkpoints.
 
-`Trainer.update` is the step. Where a batch is divided, among threads, machines or in time,
-`numformer.training.parallel` computes the gradient; that needs the model's `replica`, and of one
-with several losses what `LossOfParts` names.
+`Trainer.update` is the step; the loop over steps, validations and checkpoints is
+`numformer.training.loop`. Where a batch is divided, among threads, machines or in time,
+`numformer.training.parallel` computes the same gradient from the parts.
 """
 
 import math
@@ -21,8 +21,8 @@ from numformer.training.schedules import learning_rate
 from numformer.training.training_config import OPTIMIZERS
 from numformer.underflow import underflow_is_zero
 
-# The numbers that a run needs to continue, as they begin. With the seed, the step is also the
-# position of the data stream and the whole random state: see `numformer.data.Epochs`.
+# The numbers that a run needs to continue, as they begin. Batches and dropout of a step are drawn
+# from the seed and the number of the step, so no other random state is kept.
 PROGRESS = {
     "step": 0,                                                        # steps taken so far
     "n_targets": 0,                                                   # targets in them
@@ -126,7 +126,7 @@ class Trainer:
         with quiet(), one_blas_thread():              # no warnings: `update` finds NaN and Inf
             loss, norm = self.update(batch, rate)
         self.parallel.share()                         # each machine has moved some parameters
-        self.model.after_step()                       # CLIP bounds its temperature here
+        self.model.after_step()                       # as a rule nothing; of CLIP, a bound
         self.step += 1
         self.n_targets += batch.n_targets
         self.seconds += time.perf_counter() - started

@@ -1,8 +1,9 @@
 """The loss of classifiers and language models: cross-entropy, and then with its usual options.
 
 Read `minimal.cross_entropy` first: the plain loss of every token and its gradient. The first pair
-here is the same for any shape; the second leaves out ignored targets and adds label smoothing and
-z-loss, each of which is a module of its own.
+here is the same for any shape; the second leaves out ignored targets and adds two terms, each of
+which is a module of its own: label smoothing keeps a model from being too sure of its training
+targets, z-loss keeps logits from drifting to numbers that are too large for a softmax.
 """
 
 import numpy as np
@@ -54,7 +55,8 @@ def softmax_cross_entropy(logits, targets):
     check_array("softmax_cross_entropy", "logits", logits, "(..., V)")
     check_ids("softmax_cross_entropy", "targets", targets, logits.shape[-1])
     check_targets("softmax_cross_entropy", logits, targets)
-    log_p, _ = log_softmax(logits)                   # (..., V): z - max z - log sum exp(z - max z)
+    # z - max z - log sum exp(z - max z): no exponential overflows
+    log_p, _ = log_softmax(logits)                   # (..., V)
     loss = negative_log_likelihood(log_p, targets)
 
     saved = (log_p, targets)
@@ -90,8 +92,8 @@ def softmax_cross_entropy_backward(dloss, saved):
 
     # loss = negative_log_likelihood(log_softmax(logits), targets): p, and p - 1 at the target
     dlogits = np.exp(log_p)
-    of_targets = np.take_along_axis(dlogits, targets[..., None], axis=-1)
-    np.put_along_axis(dlogits, targets[..., None], of_targets - 1, axis=-1)
+    p_target = np.take_along_axis(dlogits, targets[..., None], axis=-1)          # (..., 1)
+    np.put_along_axis(dlogits, targets[..., None], p_target - 1, axis=-1)
     return dlogits * float(dloss / targets.size)
 
 
@@ -109,8 +111,8 @@ def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.
         L = (1 - \epsilon)\, L_\mathrm{targets} + \epsilon\, L_\mathrm{uniform}
             + \zeta\, L_\mathrm{z}
 
-    The three are means over the n targets that are not ignored, of -log p of the target, of its
-    mean over all V classes, and of the squared log-sum-exp of the logits:
+    The three are means over the n targets that are not ignored: of -log p of the target, of the
+    mean of -log p over all V classes, and of the squared log-sum-exp of the logits:
 
     .. math::
 
@@ -156,9 +158,9 @@ def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.
     0.693
     """
     check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss)
-    counts = targets != ignore_index                                 # (...)
+    counts = targets != ignore_index                                 # (...), bool
     smoothing, zeta = float(label_smoothing), float(z_loss)
-    counted, targets = logits[counts], targets[counts]               # (n, V), (n,)
+    counted, targets = logits[counts], targets[counts]               # (n, V), (n,): these count
     saved_uniform = saved_z = None
 
     log_p, _ = log_softmax(counted)                                  # (n, V)
@@ -182,7 +184,9 @@ def cross_entropy_backward(dloss, saved):
         \bar{z}_t = \frac{\bar{L}}{n} \left[ p_t - q_t + 2 \zeta\, \ell_t\, p_t \right], \qquad
         q_t = (1 - \epsilon)\, \mathrm{onehot}(y_t) + \epsilon / V
 
-    with the prediction :math:`p_t = \mathrm{softmax}(z_t)` and its log-sum-exp :math:`\ell_t`.
+    with the prediction :math:`p_t = \mathrm{softmax}(z_t)` and its log-sum-exp :math:`\ell_t`. The
+    first two terms are :math:`(1 - \epsilon) (p_t - \mathrm{onehot}(y_t)) + \epsilon (p_t - 1/V)`;
+    the third is the derivative of the square, as that of :math:`\ell_t` is :math:`p_t`.
 
     Parameters
     ----------

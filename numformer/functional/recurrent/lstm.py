@@ -19,7 +19,7 @@ def lstm_cell(x, state, input_weight, recurrent_weight, bias=None):
         (i, f, o) = \sigma(a_i, a_f, a_o), \quad g = \tanh(a_g), \qquad
         c' = f c + i g, \qquad h' = o \tanh(c')
 
-    Products of gates are elementwise.
+    Products of gates are elementwise, and :math:`\sigma`, the sigmoid, gives numbers from 0 to 1.
 
     Parameters
     ----------
@@ -33,7 +33,8 @@ def lstm_cell(x, state, input_weight, recurrent_weight, bias=None):
     recurrent_weight : ndarray, shape (F, 4F)
         U, in the same order.
     bias : ndarray, shape (4F,), optional
-        b, in the same order. A forget gate's bias of 1 or more keeps the memory at first.
+        b, in the same order. A forget gate's bias of 1 or more keeps most of the memory at first:
+        sigma(1) is 0.73.
 
     Returns
     -------
@@ -50,8 +51,8 @@ def lstm_cell(x, state, input_weight, recurrent_weight, bias=None):
     References
     ----------
     Hochreiter and Schmidhuber (1997), "Long Short-Term Memory", section 4; the forget gate: Gers,
-    Schmidhuber, Cummins (2000), "Learning to Forget", section 3. Without peepholes, as in most code
-    since.
+    Schmidhuber, Cummins (2000), "Learning to Forget", section 3. As in most code since, the gates
+    do not see c (there are no "peepholes").
 
     Examples
     --------
@@ -74,7 +75,7 @@ def lstm_cell_backward(dstate, saved):
     .. math::
 
         \bar{o} = \bar{h'} \tanh c', \quad
-        \bar{c'} \mathrel{+}= \bar{h'} o\, (1 - \tanh^2 c'), \quad
+        \bar{c'} \leftarrow \bar{c'} + \bar{h'} o\, (1 - \tanh^2 c'), \quad
         \bar{f} = \bar{c'} c, \quad \bar{i} = \bar{c'} g, \quad \bar{g} = \bar{c'} i, \quad
         \bar{c} = \bar{c'} f
 
@@ -85,7 +86,8 @@ def lstm_cell_backward(dstate, saved):
         \bar{h} = \bar{a} U^\top, \quad \bar{U} = h^\top \bar{a}, \qquad
         \bar{x} = \bar{a} W^\top, \quad \bar{W} = x^\top \bar{a}, \quad \bar{b} = \bar{a}
 
-    A bar is the gradient of the loss, in code a d; those of U, W and b are summed over B.
+    A bar is the gradient of the loss, in code a d; those of U, W and b are summed over B. c' has
+    two: its own, as a part of the state, and the one through h'.
 
     Returns
     -------
@@ -100,7 +102,8 @@ def lstm_cell_backward(dstate, saved):
 
     # after = lstm_step(a, state, recurrent_weight)
     da, dbefore = lstm_step_backward(dstate, saved_step, recurrent_weight)
-    drecurrent_weight = state[:, :len(recurrent_weight)].T @ da
+    h = state[:, :len(recurrent_weight)]                             # (B, F)
+    drecurrent_weight = h.T @ da                                     # (F, 4F)
 
     # a = linear(x, input_weight, bias)
     dx, dinput_weight, dbias = linear_backward(da, saved_input)
@@ -108,7 +111,10 @@ def lstm_cell_backward(dstate, saved):
 
 
 def lstm_step(a, state, recurrent_weight):
-    """`lstm_cell` from x W + b, which comes as `a`, shape (B, 4F)."""
+    """`lstm_cell` from x W + b, which comes as `a`, shape (B, 4F).
+
+    A layer computes x W + b for all time steps in one product, and then loops over this.
+    """
     F = len(recurrent_weight)
     h, c = state[:, :F], state[:, F:]                                # (B, F)
 
@@ -128,7 +134,7 @@ def lstm_step(a, state, recurrent_weight):
 def lstm_step_backward(dafter, saved, recurrent_weight):
     """Gradients of a and of the state: one step of backpropagation through time.
 
-    That of the weight, U, is h^T da: a loop over time computes it once for all steps.
+    That of the weight, U, is h^T da: a layer adds it up for all time steps in one product.
     """
     c, gates, saved_gates, g, tanh_c = saved
     F = c.shape[1]

@@ -39,9 +39,10 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
     .. math:: y = \mathrm{concat}(o_0, \dots, o_{H-1})\, W_O
 
     where c is x (self-attention) or another sequence, the context (cross-attention). The mask is
-    -Inf where a query must not see a key, such as a later one, and 0 elsewhere. With G < H
-    (grouped-query attention), H / G heads in a row share a key-value head: g = floor(h G / H). The
-    biases of the four maps are left out here.
+    -Inf where a query must not see a key, such as a later one, and 0 elsewhere. The root of D, the
+    width of a head, keeps the spread of the scores from growing with it. With G < H (grouped-query
+    attention), H / G heads in a row share a key-value head, g = floor(h G / H): of H = 4 and G = 2,
+    heads 0 and 1 share the first. The biases of the four maps are left out here.
 
     The backward goes the same way in reverse order. A bar denotes the gradient of the loss, in code
     a d: :math:`\bar{y}` is dy.
@@ -90,7 +91,7 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
     query_key_norm : bool
         Whether queries and keys pass an `RMSNorm` over D, so that scores cannot grow without bound.
     epsilon, unit_offset : float, bool
-        Of these two norms.
+        Of the `RMSNorm` of queries and that of keys.
     scale, softcap : float above 0, optional
         What q . k is multiplied by, 1 / sqrt(D) unless given (T5 has 1.0 and smaller initial
         weights); the bound of the scaled products, none unless given: see `soft_cap`.
@@ -118,12 +119,29 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
 
     Examples
     --------
-    >>> from numformer.functional import CAUSAL
-    >>> layer = MultiHeadAttention(8, 2, np.random.default_rng(0))
-    >>> x = np.random.default_rng(1).standard_normal((1, 5, 8)).astype(np.float32)
-    >>> y, earlier = (layer(part, pattern=CAUSAL) for part in (x, x[:, :3]))
-    >>> np.allclose(y[:, :3], earlier)                # no query sees a later key
+    >>> from numformer.functional import CAUSAL, softmax
+    >>> rng, D = np.random.default_rng(0), 4
+    >>> layer = MultiHeadAttention(8, 2, rng, dtype=np.float64)       # H = 2 heads of D = 4
+    >>> x, dy = rng.standard_normal((2, 1, 5, 8))                     # (B, T, C)
+    >>> y, saved = layer.forward(x, pattern=CAUSAL)
+    >>> dx = layer.backward(dy, saved)
+
+    The same without options, line by line:
+
+    >>> q, k, v = (split_heads(part(x), D) for part in (layer.query, layer.key, layer.value))
+    >>> scores = q @ k.mT / np.sqrt(D)                                # (B, H, T, T)
+    >>> p, _ = softmax(scores, mask=np.tri(5, dtype=bool))            # no query sees a later key
+    >>> o = p @ v                                                     # (B, H, T, D)
+    >>> np.allclose(y, layer.output(join_heads(o)))
     True
+    >>> do = split_heads(dy @ layer.output.weight.data.T, D)
+    >>> dv, dp = p.mT @ do, do @ v.mT
+    >>> dscores = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
+    >>> dq, dk = dscores @ k / np.sqrt(D), dscores.mT @ q / np.sqrt(D)
+    >>> parts = (dq, layer.query), (dk, layer.key), (dv, layer.value)
+    >>> np.allclose(dx, sum(join_heads(dh) @ part.weight.data.T for dh, part in parts))
+    True
+
     >>> MultiHeadAttention(10, 4, np.random.default_rng(0))  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
     ValueError: MultiHeadAttention: d_model=10 is not divisible by n_heads=4;
@@ -202,6 +220,7 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
             v = split_heads(v, self.d_value)                          # (B, G, S, D_V)
             saved_heads = saved_query, saved_key, saved_value
         seed = None if rng is None else dropout_seed(rng)             # the backward drops the same
+        # o = softmax(q k^T / sqrt(D) + mask) v
         o, saved_attention = self.attend(q, k, v, pattern, seed)      # (B, H, T, D_V)
         y, saved_output = self.output.forward(join_heads(o))          # (B, T, d_output)
 
@@ -216,7 +235,7 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
         # y = output(join_heads(o))
         do = split_heads(self.output.backward(dy, saved_output), self.d_value)
 
-        # o = attend(q, k, v): softmax(scale * q k^T) v
+        # o = softmax(q k^T / sqrt(D) + mask) v
         dq, dk, dv = self.attend_backward(do, saved_attention)
 
         # q, k, v = project_at_once(x)
@@ -233,7 +252,8 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
     def attend(self, q, k, v, pattern, seed=None):
         """o = softmax(scores) v, with scores = scale * q k^T where the pattern allows them.
 
-        `positions` does it, as some of them, such as ALiBi, add to the scores; or else tiles do.
+        It is `scaled_dot_product_attention`, to which `positions` give what they add to the scores,
+        as ALiBi does; or `tiled_attention`.
         """
         if self.tiled is not None:
             return self.tiled.forward(q, k, v, pattern)

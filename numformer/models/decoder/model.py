@@ -1,28 +1,26 @@
 """GPT, LLaMA and Mixtral: decoder-only Transformers, which predict every next token.
 
-Read `minimal.forward` and `minimal.backward` first: GPT without options and caches.
+Read `minimal.forward` and `minimal.backward` first: GPT without options. `inference` continues
+texts with a cache, `config` has the options, and `models.transformer` makes the parts that all
+Transformers have of them.
 """
-
-from functools import partial
 
 import numpy as np
 
 from numformer.checks import check_rows
-from numformer.description import MASKED, TOKENS, VECTORS, Column, costs_per_token
 from numformer.functional import IGNORE_INDEX
 from numformer.functional.attention.masks import CAUSAL, AttentionPattern
 from numformer.layers import Dropout, Identity, LMHead, SoftCappedLMHead
 from numformer.layers.linear import head_loss, head_loss_backward
-from numformer.models.decoder.caches import DecoderCache, begun, check_step, compiled_step
 from numformer.models.decoder.config import DecoderConfig
+from numformer.models.decoder.inference import InferenceDecoder
 from numformer.models.transformer import (
-    CrossEntropyModel, InputEmbedding, LossOfParts, attention_of, counts_with_experts,
-    embedding_of, final_norm_of, fixed_attention_of, for_each_part, norm_of, positions_of,
-    stack_of)
+    InputEmbedding, LossOfParts, attention_of, counts_with_experts, embedding_of, final_norm_of,
+    fixed_attention_of, for_each_part, norm_of, positions_of, stack_of)
 from numformer.parameter import constant, normal
 
 
-class Decoder(LossOfParts, CrossEntropyModel):
+class Decoder(LossOfParts, InferenceDecoder):
     r"""Predict every next token from the tokens before it.
 
     .. math::
@@ -58,10 +56,23 @@ class Decoder(LossOfParts, CrossEntropyModel):
     >>> sizes = dict(vocab_size=65, context_length=8, n_layers=2, n_heads=2, d_model=16)
     >>> model = Decoder(DecoderConfig(**sizes), np.random.default_rng(0))
     >>> ids = np.array([[1, 2, 3, 4]])
-    >>> model(ids).shape                                              # logits, (B, T, V)
+    >>> logits = model(ids)
+    >>> logits.shape                                                  # (B, T, V)
     (1, 4, 65)
+
+    These are, line by line:
+
+    >>> E, P = model.embedding.weight.data, model.positions.weight.data
+    >>> x = E[ids] + P[:4]                                            # (B, T, C)
+    >>> for block in model.blocks:
+    ...     x = block(x, pattern=CAUSAL)
+    >>> np.allclose(logits, model.norm(x) @ E.T, atol=1e-6)
+    True
+
+    The target of a token is the next one:
+
     >>> loss, saved = model.loss((ids[:, :-1], ids[:, 1:]))           # inputs, targets
-    >>> model.loss_backward(saved)
+    >>> model.loss_backward(saved)                                    # fills every parameter.grad
     """
 
     config_class = DecoderConfig
@@ -69,21 +80,22 @@ class Decoder(LossOfParts, CrossEntropyModel):
     def __init__(self, config, rng, embedding=None):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config
-        self.embedding = embedding_of(c, rng) if embedding is None else embedding
-        self.positions = positions_of(c, rng)
+        self.embedding = embedding_of(c, rng) if embedding is None else embedding    # E, (V, C)
+        self.positions = positions_of(c, rng)                         # P, (context_length, C)
         self.embedding_norm = norm_of(c) if c.embedding_norm else Identity()
         self.dropout = Dropout(c.dropout)
-        self.blocks = stack_of(c, rng, bidirectional=False, attention=(
+        self.blocks = stack_of(c, rng, bidirectional=False, attention=(           # L blocks
             attention_of if c.attention_weights == "learned" else fixed_attention_of))
         self.norm = final_norm_of(c)
-        kind = LMHead if c.logit_softcap is None else partial(SoftCappedLMHead, cap=c.logit_softcap)
-        self.head = kind(self.embedding.weight if c.tied
-                         else normal(rng, (c.vocab_size, c.d_model), c.init_std, dtype),
-                         constant(0, (c.vocab_size,), dtype) if c.lm_head_bias else None)
+        W = self.embedding.weight if c.tied else normal(
+            rng, (c.vocab_size, c.d_model), c.init_std, dtype)        # (V, C)
+        bias = constant(0, (c.vocab_size,), dtype) if c.lm_head_bias else None
+        self.head = (LMHead(W, bias) if c.logit_softcap is None
+                     else SoftCappedLMHead(W, bias, cap=c.logit_softcap))
 
     @property
     def input(self):
-        """The layers below the first block."""
+        """The layers below the first block, as one: E[id] + P, a norm, dropout."""
         return InputEmbedding(self.embedding, self.positions, self.embedding_norm, self.dropout)
 
     def forward(self, ids, rng=None, mask=None, causal=True):
@@ -145,7 +157,10 @@ class Decoder(LossOfParts, CrossEntropyModel):
         return counts_with_experts(self.config, targets)
 
     def loss_parts(self, batch, rng=None):
-        """The cross-entropy of a batch (inputs, targets) and the `auxiliary_loss`; and saved."""
+        """The cross-entropy of a batch (inputs, targets) and the `auxiliary_loss`; and saved.
+
+        `head_loss` is the head and the cross-entropy in one.
+        """
         ids, targets = batch
         x, saved_features = self.features(ids, rng)
         loss, saved_loss = 0.0, None
@@ -158,7 +173,7 @@ class Decoder(LossOfParts, CrossEntropyModel):
 
     def loss_backward(self, saved, dloss=1.0):
         saved_features, saved_loss, shape = saved
-        dtargets, dauxiliary = for_each_part(dloss, 2)
+        dtargets, dauxiliary = for_each_part(dloss, 2)                # of one loss or of both
 
         # losses = head_loss(features(ids), targets), auxiliary_loss
         dx = np.zeros(shape, self.config.dtype)
@@ -174,66 +189,3 @@ class Decoder(LossOfParts, CrossEntropyModel):
         """The sum of the auxiliary losses of the blocks; `saved` is that of `features`."""
         _, saved_blocks, _ = saved
         return self.blocks.auxiliary_loss(saved_blocks)
-
-    def step(self, ids, cache=None, left_padding=None, last=False):
-        """Continue sequences: logits of new tokens only, from keys and values of earlier ones.
-
-        Most models have a compiled step, `TokenStep`. With it, the logits of a sequence are the
-        same, to the bit, alone or in a batch, and however its tokens are split into calls; and
-        a sequence is continued with the weights with which it was begun.
-
-        Parameters
-        ----------
-        ids : ndarray of int, shape (B, T)
-            The new tokens, any number of them.
-        cache : cache, optional
-            What the last call, or `new_cache`, returned; None at the start.
-        left_padding : ndarray of int, shape (B,), optional
-            Number of padding tokens before the new tokens of each sequence; they are masked. Not
-            with a `DecoderCache`, the cache of models that the compiled step does not know.
-        last : bool
-            Whether only the logits of the last token are wanted.
-
-        Returns
-        -------
-        logits : ndarray, shape (B, T, V), or (B, 1, V) with `last`
-        cache : TextsCache or DecoderCache
-            A new value; the old one stays valid.
-        """
-        check_step(self, ids, cache, left_padding)
-        return self.step_embedded(self.embedding(ids), cache, left_padding, last)
-
-    def step_embedded(self, x, cache=None, left_padding=None, last=False):
-        """The rest of `step`, from embedded tokens x (B, T, C)."""
-        compiled = compiled_step(self, x, cache, left_padding, last)
-        if compiled is not None:
-            return compiled
-        cache = DecoderCache.of(self, cache, left_padding)
-        x, _ = self.positions.forward(x, start=cache.start)           # (B, T, C)
-        x, blocks = self.blocks.step(
-            self.embedding_norm(x), cache.blocks, pattern=cache.pattern(x.shape[1]))
-        logits = self.head(self.norm(x[:, -1:] if last else x))
-        return logits, DecoderCache(blocks, cache.left_padding)
-
-    def new_cache(self, weights=None):
-        """An empty cache for `step`, which keeps the weights that the model has now.
-
-        None if the model has no compiled step, or copies of its weights would be too large; `step`
-        takes None, too. `weights`, "bfloat16" or "int8", stores them in fewer bits; then a model
-        without a compiled step is a ValueError, and a large one is copied.
-        """
-        return begun(self, weights)
-
-    def costs(self):
-        return costs_per_token(self)
-
-    def describe_features(self, reader):
-        """The parts below the head."""
-        reader.sizes_of(self.config)
-        return (*self.input.boxes(reader, VECTORS),
-                *reader.stacks(self.blocks, MASKED), *reader.boxes(VECTORS, self.norm))
-
-    def describe_model(self, reader):
-        features = self.describe_features(reader)
-        logits = "B", "T", reader.letter("V", self.config.vocab_size)
-        return reader.architecture(Column(TOKENS, (*features, *reader.boxes(logits, self.head))))
