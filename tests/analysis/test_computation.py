@@ -22,7 +22,7 @@ ONE_OF_EACH = {type(case.layer()).__name__: case for case in reversed(LAYERS + E
 
 
 # Of what chooses, checks and speeds up; no part of a formula
-ENGINE = re.compile(r"dispatch\b|check|cache|at_once|getattr|hasattr|isinstance|backend"
+ENGINE = re.compile(r"dispatch\b|check|cache|at_once|in_one_pass|getattr|hasattr|isinstance|backend"
                     r"|_accumulate|self\b|pattern|seed|rng|same_as|None|workspace")
 SOFTMAX_ATTENTION = (Attention, MultiHeadAttention, ScoreAttention, LowRankAttention,
                      SparseAttention, WindowAttention, DeformableAttention, TiledAttention)

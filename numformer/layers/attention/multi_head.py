@@ -126,18 +126,18 @@ class MultiHeadAttention(InferenceAttention, DescribedAttention):
     >>> y, saved = layer.forward(x, pattern=CAUSAL)
     >>> dx = layer.backward(dy, saved)
 
-    The same without options, line by line:
+    The same without options, line by line; ``layer(x)`` is ``layer.forward(x)[0]``:
 
     >>> q, k, v = (split_heads(part(x), D) for part in (layer.query, layer.key, layer.value))
-    >>> scores = q @ k.mT / np.sqrt(D)                                # (B, H, T, T)
-    >>> p, _ = softmax(scores, mask=np.tri(5, dtype=bool))            # no query sees a later key
-    >>> o = p @ v                                                     # (B, H, T, D)
+    >>> s = q @ k.mT / np.sqrt(D)                                     # (B, H, T, T)
+    >>> A, _ = softmax(s, mask=np.tri(5, dtype=bool))                 # no query sees a later key
+    >>> o = A @ v                                                     # (B, H, T, D)
     >>> np.allclose(y, layer.output(join_heads(o)))
     True
     >>> do = split_heads(dy @ layer.output.weight.data.T, D)
-    >>> dv, dp = p.mT @ do, do @ v.mT
-    >>> dscores = p * (dp - (p * dp).sum(axis=-1, keepdims=True))
-    >>> dq, dk = dscores @ k / np.sqrt(D), dscores.mT @ q / np.sqrt(D)
+    >>> dv, dA = A.mT @ do, do @ v.mT
+    >>> ds = A * (dA - (A * dA).sum(axis=-1, keepdims=True))
+    >>> dq, dk = ds @ k / np.sqrt(D), ds.mT @ q / np.sqrt(D)
     >>> parts = (dq, layer.query), (dk, layer.key), (dv, layer.value)
     >>> np.allclose(dx, sum(join_heads(dh) @ part.weight.data.T for dh, part in parts))
     True

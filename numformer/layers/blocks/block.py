@@ -1,7 +1,8 @@
 """The Transformer block: residual branches in sequence.
 
 Read `minimal.block` first: one block of two branches, without classes. `branched` has what a block
-needs besides its forward and backward, `parallel` the block whose branches run in parallel.
+needs besides its forward and backward, `in_one_pass` the same sums and norms computed faster,
+`parallel` the block whose branches run in parallel.
 """
 
 from numformer.backend import add
@@ -9,7 +10,8 @@ from numformer.description import Description
 from numformer.functional.attention.masks import EVERYWHERE
 from numformer.layers.blocks.add_and_norm import add_and_norm, add_and_norm_backward
 from numformer.layers.blocks.branched import BranchedBlock
-from numformer.layers.blocks.residual import NO_NORM
+from numformer.layers.blocks.in_one_pass import (
+    backward_in_one_pass, forward_in_one_pass, joins_sums_and_norms)
 
 
 class TransformerBlock(BranchedBlock):
@@ -25,20 +27,20 @@ class TransformerBlock(BranchedBlock):
 
     .. math:: dh = dy + J_2^\top dy, \qquad dx = dh + J_1^\top dh
 
-    with the Jacobians of attention(norm_1(x)) and of feedforward(norm_2(h)). So a gradient reaches
-    the first of many blocks without passing through a sublayer. The first example writes both
-    directions out.
+    where J_1 is the Jacobian of attention(norm_1(x)) and J_2 that of feedforward(norm_2(h)). So a
+    gradient reaches the first of many blocks without passing through a sublayer. The example writes
+    both directions out.
 
     A decoder's block is ``TransformerBlock(attention=..., feedforward=...)``. In an
-    encoder-decoder, ``cross_attention=...`` comes between the two. `ResidualBranch` has the other
-    orders of norm and sum.
+    encoder-decoder, ``cross_attention=...`` comes between the two, and reads the memory, what the
+    encoder made. With post-norm branches, n is x, and the norm is that of the sum x + b.
 
     Parameters
     ----------
     **branches : ResidualBranch
         In the order in which they run; at most one `SelfAttentionBranch` and one
-        `CrossAttentionBranch`, since `step` has one cache for each. Their sublayers and norms are
-        attributes of the block: ``block.norm1`` and ``block.attention``, and so on.
+        `CrossAttentionBranch`. Their sublayers and norms are attributes of the block:
+        ``block.norm1`` and ``block.attention``, and so on.
 
     Raises
     ------
@@ -59,7 +61,8 @@ class TransformerBlock(BranchedBlock):
     >>> block = TransformerBlock(
     ...     attention=SelfAttentionBranch(LayerNorm(8), MultiHeadAttention(8, 2, rng)),
     ...     feedforward=ResidualBranch(LayerNorm(8), FeedForward(8, 32, "gelu", rng)))
-    >>> x, dy = rng.standard_normal((2, 1, 5, 8), np.float32)
+    >>> x = rng.standard_normal((1, 5, 8), np.float32)                # (B, T, C)
+    >>> dy = np.ones_like(x)
     >>> y, saved = block.forward(x, pattern=CAUSAL)
     >>> dx = block.backward(dy, saved)
 
@@ -80,7 +83,7 @@ class TransformerBlock(BranchedBlock):
     """
 
     def forward(self, x, memory=None, pattern=EVERYWHERE, memory_pattern=EVERYWHERE, rng=None):
-        """Run the branches; parameters as in `ResidualBranch.forward`.
+        """Run the branches one after the other; parameters as in `ResidualBranch.forward`.
 
         Returns
         -------
@@ -93,61 +96,40 @@ class TransformerBlock(BranchedBlock):
             If there is a memory but no branch that reads it, or the other way round.
         """
         self._check_memory(memory)
-        branches, patterns = list(self.branches.values()), (pattern, memory_pattern)
-        saved_branches, saved_norm = [], None
+        branches, inputs = list(self.branches.values()), (memory, pattern, memory_pattern, rng)
+        if joins_sums_and_norms(branches):            # the lines below in fewer passes over memory
+            return forward_in_one_pass(branches, x, *inputs)
 
-        if self.norm_first:
-            first_norm, *next_norms = self._input_norms(branches)
-            n, saved_norm = first_norm.forward(x)                     # n = norm_1(x)
-            for branch, next_norm in zip(branches, next_norms):
-                b, saved_update = branch.update(n, memory, *patterns, rng)    # the sublayer, of n
-                # x = x + b;  n = norm(x)
-                (x, n), saved_sum = add_and_norm(next_norm, x, b, branch.dropout, rng)
-                saved_branches.append((saved_update, saved_sum))
-        else:
-            for branch in branches:                                   # x = norm(x + sublayer(x))
-                x, saved_branch = branch.forward(x, memory, *patterns, rng)
-                saved_branches.append(saved_branch)
+        saved_branches = []
+        for branch in branches:
+            n, saved_norm = branch.input_norm.forward(x)              # norm(x)
+            b, saved_sublayer = branch.update(n, *inputs)             # sublayer(n)
+            (_, x), saved_sum = add_and_norm(branch.sum_norm, x, b, branch.dropout, rng)     # x + b
+            saved_branches.append((saved_sublayer, saved_sum, saved_norm))
 
-        saved = (saved_branches, saved_norm)
+        saved = (saved_branches, None)
         return x, saved
 
     def backward(self, dy, saved, dauxiliary=0.0):
         """Gradient of `x`, or of `x` and the memory; `dauxiliary` is that of `auxiliary_loss`."""
-        branches, (saved_branches, saved_norm), dmemory = list(self.branches.values()), saved, ()
+        branches, (saved_branches, saved_first) = list(self.branches.values()), saved
+        if saved_first is not None:
+            return backward_in_one_pass(branches, dy, saved, dauxiliary)
 
-        if self.norm_first:
-            first_norm, *next_norms = self._input_norms(branches)
-            dx, dn = None, dy                                         # y is the last n
-            for branch, next_norm, (saved_update, saved_sum) in zip(
-                    reversed(branches), reversed(next_norms), reversed(saved_branches)):
-                # x = x + b;  n = norm(x)
-                dx, db = add_and_norm_backward(next_norm, dx, dn, saved_sum)
+        dx = dy
+        for branch, (saved_sublayer, saved_sum, saved_norm) in zip(
+                reversed(branches), reversed(saved_branches)):
+            # x = x + b
+            dx, db = add_and_norm_backward(branch.sum_norm, None, dx, saved_sum)
 
-                # b = update(n, memory)
-                dn, *more = branch.update_backward(db, saved_update, dauxiliary)
-                dmemory = more if branch.reads_memory else dmemory
+            # b = sublayer(n)
+            dn, *dmemory_of_branch = branch.update_backward(db, saved_sublayer, dauxiliary)
+            if branch.reads_memory:
+                dmemory, = dmemory_of_branch
 
-            # n = norm_1(x)
-            dx = add(dx, first_norm.backward(dn, saved_norm))
-        else:
-            dx = dy
-            for branch, saved_branch in zip(reversed(branches), reversed(saved_branches)):
-                # x = norm(x + sublayer(x))
-                dx = branch.backward(dx, saved_branch, dauxiliary)
-                if branch.reads_memory:
-                    dx, *dmemory = dx
-        return (dx, *dmemory) if self.reads_memory else dx
-
-    @property
-    def norm_first(self):
-        """Whether no branch ends with a norm of the sum: with post-norm, they run one by one."""
-        return all(branch.order != "post" for branch in self.branches.values())
-
-    @staticmethod
-    def _input_norms(branches):
-        """That of each branch; and none after the last, whose sum is y."""
-        return [*(branch.input_norm for branch in branches), NO_NORM]
+            # n = norm(x)
+            dx = add(dx, branch.input_norm.backward(dn, saved_norm))
+        return (dx, dmemory) if self.reads_memory else dx
 
     def describe(self):
         return Description("Transformer block", " and ".join(self.branches),

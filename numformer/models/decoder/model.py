@@ -35,7 +35,9 @@ class Decoder(LossOfParts, InferenceDecoder):
 
     .. math:: -\log \mathrm{softmax}(z_t)[\mathrm{id}_{t+1}]
 
-    With a mixture of experts, their `auxiliary_loss` is added: the balance of their load.
+    If the feed-forwards are mixtures of experts, their `auxiliary_loss` is added: without it, few
+    experts would get most tokens. `LossOfParts` adds the two up, and `InferenceDecoder`
+    continues texts. Where W is E, both the head and the input add to its gradient.
 
     Parameters
     ----------
@@ -52,6 +54,7 @@ class Decoder(LossOfParts, InferenceDecoder):
 
     Examples
     --------
+    >>> from numformer.functional import softmax
     >>> from numformer.models import DecoderConfig
     >>> sizes = dict(vocab_size=65, context_length=8, n_layers=2, n_heads=2, d_model=16)
     >>> model = Decoder(DecoderConfig(**sizes), np.random.default_rng(0))
@@ -60,7 +63,7 @@ class Decoder(LossOfParts, InferenceDecoder):
     >>> logits.shape                                                  # (B, T, V)
     (1, 4, 65)
 
-    These are, line by line:
+    With tied E and learned P these are, line by line:
 
     >>> E, P = model.embedding.weight.data, model.positions.weight.data
     >>> x = E[ids] + P[:4]                                            # (B, T, C)
@@ -72,7 +75,17 @@ class Decoder(LossOfParts, InferenceDecoder):
     The target of a token is the next one:
 
     >>> loss, saved = model.loss((ids[:, :-1], ids[:, 1:]))           # inputs, targets
-    >>> model.loss_backward(saved)                                    # fills every parameter.grad
+    >>> log_p = np.log(softmax(logits)[0])
+    >>> np.allclose(loss, -log_p[0, [0, 1, 2], ids[0, 1:]].mean())
+    True
+    >>> model.loss_backward(saved)                                    # adds to every parameter.grad
+
+    Writing: the most likely next token, again and again.
+
+    >>> for _ in range(3):
+    ...     ids = np.append(ids, model(ids)[:, -1:].argmax(axis=-1), axis=1)
+    >>> ids.shape
+    (1, 7)
     """
 
     config_class = DecoderConfig
@@ -109,7 +122,7 @@ class Decoder(LossOfParts, InferenceDecoder):
         mask : ndarray of bool, shape (T, T), (B, 1, T, T) or (B, H, T, T), optional
             True: this query may attend to this key.
         causal : bool
-            Whether no query attends to a later key, whatever the mask says. With False and a mask,
+            True: no query attends to a later key, whatever the mask says. With False and a mask,
             the first tokens may be read in both directions, as in a prefix language model.
 
         Returns
@@ -164,9 +177,9 @@ class Decoder(LossOfParts, InferenceDecoder):
         ids, targets = batch
         x, saved_features = self.features(ids, rng)
         loss, saved_loss = 0.0, None
-        if (np.asarray(targets) != IGNORE_INDEX).any():
+        if (np.asarray(targets) != IGNORE_INDEX).any():               # not where all is padding
             loss, saved_loss = head_loss(self.head, x, targets, z_loss=self.z_loss,
-                                         label_smoothing=self.label_smoothing)
+                                         label_smoothing=self.label_smoothing)     # 0 as a rule
 
         saved = (saved_features, saved_loss, x.shape)
         return (loss, self.auxiliary_loss(saved_features)), saved

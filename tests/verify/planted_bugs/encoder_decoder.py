@@ -3,7 +3,7 @@
 LAYERS = [
     ("CrossAttentionBranch._sublayer_backward", "self.sublayer.backward(dy, saved)",
      "(self.sublayer.backward(dy, saved)[0], 0 * self.sublayer.backward(dy, saved)[1])"),
-    ("TransformerBlock.backward", "(dx, *dmemory)", "(dx, *(2 * each for each in dmemory))"),
+    ("TransformerBlock.backward", "return (dx, dmemory)", "return (dx, 2 * dmemory)"),
     ("ParallelBlock.backward", "return (dx, dmemory)", "return (dx, 2 * dmemory)"),
     ("Stack.backward", "dmemory_of_block + dmemory", "dmemory_of_block"),
     ("EncoderDecoder.backward", "self.output.backward(dx, saved_outputs)", "pass"),

@@ -57,4 +57,53 @@ def problems(rng):
             "one axis": (*arrays(6), *means(6), 2, 0.1, 0.1),
             "gradients near 1e-8": (rng.normal(size=(2, 2)), 1e-8 * rng.normal(size=(2, 2)),
                                     np.zeros((2, 2)), np.zeros((2, 2)), 1, 0.1, 0.0)}
+
+
+def mistakes():
+    """Likely wrong functions, by what is wrong in them."""
+    def wrong(mistake):
+        def adamw(w, g, m, v, t, rate, decay):
+            g = g + decay * w if mistake == "decay in g" else g
+            decay = {"decay in g": 0, "no decay": 0, "grows": -decay}.get(mistake, decay)
+            first = 1 if mistake == "no 1 - beta1" else 1 - BETA1
+            beta2 = BETA1 if mistake == "beta1 twice" else BETA2
+            m = BETA1 * m + first * g
+            v = beta2 * v + (1 - beta2) * (g if mistake == "no square" else g * g)
+            power = t + {"t + 1": 1, "t - 1": -1}.get(mistake, 0)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                m_hat = m / (1 - BETA1 if mistake == "no power" else 1 - BETA1 ** power)
+                v_hat = v / (1 - beta2 if mistake == "no power" else 1 - beta2 ** power)
+                m_hat = m if mistake in ("not corrected", "m not corrected") else m_hat
+                v_hat = v if mistake in ("not corrected", "v not corrected") else v_hat
+                root = {"no root": v_hat + EPSILON, "epsilon inside": np.sqrt(v_hat + EPSILON),
+                        "no epsilon": np.sqrt(v_hat)}.get(mistake, np.sqrt(v_hat) + EPSILON)
+                after = w - rate * (decay * w + m_hat / root)
+            if mistake == "decay without rate":
+                after = w - decay * w - rate * m_hat / root
+            if mistake == "uphill":
+                after = w + rate * m_hat / root - rate * decay * w
+            return (after, m_hat, v_hat) if mistake == "corrected ones" else (after, m, v)
+        return adamw
+
+    return {words: wrong(mistake) for words, mistake in (
+        ("neither m nor v is corrected: at first both are too small", "not corrected"),
+        ("m is not corrected: divide it by 1 - beta1^t", "m not corrected"),
+        ("v is not corrected: divide it by 1 - beta2^t", "v not corrected"),
+        ("m and v are corrected by 1 - beta, but after t steps they lack a factor 1 - beta^t",
+         "no power"),
+        ("t counts from 1 already, but t + 1 is used", "t + 1"),
+        ("t counts from 1, but t - 1 is used", "t - 1"),
+        ("the corrected m and v are returned, but the next step starts from the others",
+         "corrected ones"),
+        ("epsilon is inside the root, but belongs outside", "epsilon inside"),
+        ("epsilon is missing", "no epsilon"),
+        ("the root is missing: m is divided by v", "no root"),
+        ("v is a mean of g, but must be one of g^2", "no square"),
+        ("the new part of m lacks its factor, 1 - beta1", "no 1 - beta1"),
+        ("v takes beta1, but has beta2", "beta1 twice"),
+        ("the decay is added to g, so that m and v see it: it acts on w alone", "decay in g"),
+        ("the decay is missing", "no decay"),
+        ("the decay is not multiplied by the rate", "decay without rate"),
+        ("the decay makes w larger", "grows"),
+        ("the step goes along the gradient, but must go against it", "uphill"))}
 # END TEACHER

@@ -55,4 +55,47 @@ def problems(rng):
             "the first token of all": arguments(1, 1, 0, 4),
             "more new tokens than old ones": arguments(1, 5, 2, 3),
             "scores near 1000": arguments(2, 3, 3, 4, size=1000)}
+
+
+def mistakes():
+    """Likely wrong functions, by what is wrong in them."""
+    def wrong(mistake):
+        def cached_attention(q, k, v, keys, values):
+            T, S, D = q.shape[1], keys.shape[1], q.shape[2]
+            parts = [(keys, k), (values, v)]
+            if mistake == "new first":
+                parts = [(new, old) for old, new in parts]
+            keys, values = (np.concatenate(pair, axis=1) for pair in parts)
+            seen = {"from 0": np.tri(T, S + T), "strict": np.tri(T, S + T, S - 1),
+                    "one more": np.tri(T, S + T, S + 1), "no mask": np.ones((T, S + T)),
+                    "old only": np.arange(S + T) < S,
+                    }.get(mistake, np.tri(T, S + T, S)).astype(bool)
+            scores = q @ keys.swapaxes(1, 2) / {"no scale": 1, "D": D}.get(mistake, D ** 0.5)
+            with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+                scores = np.where(seen, scores, 0 if mistake == "zeros" else -np.inf)
+                most = 0 if mistake == "no maximum" else scores.max(axis=2, keepdims=True)
+                p = np.exp(scores - most)
+                p = p if mistake == "no sum" else p / p.sum(axis=2, keepdims=True)
+                o = p @ values
+            grown = keys, values
+            return o, *((keys[:, S:], values[:, S:]) if mistake == "returns new" else grown)
+        return cached_attention
+
+    return {words: wrong(mistake) for words, mistake in (
+        ("the mask begins at the first key, as if there were no earlier ones: the new token t is "
+         "at position S + t", "from 0"),
+        ("a token does not see its own key, but must", "strict"),
+        ("a token sees the key of the next one", "one more"),
+        ("new tokens see later new tokens: the mask is missing", "no mask"),
+        ("only the keys of the cache are seen, and not those of the new tokens", "old only"),
+        ("masked scores are 0, and keep a weight: they must be -Inf", "zeros"),
+        ("the new keys and values are put before the earlier ones, but come after them",
+         "new first"),
+        ("only the new keys and values are returned, but the next call needs all of them",
+         "returns new"),
+        ("the scores are not divided by the square root of D", "no scale"),
+        ("the scores are divided by D, and not by its square root", "D"),
+        ("the largest score is not subtracted before exp: it overflows at scores near 1000",
+         "no maximum"),
+        ("the weights are not divided by their sum", "no sum"))}
 # END TEACHER

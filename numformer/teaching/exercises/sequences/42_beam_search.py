@@ -58,4 +58,54 @@ def problems(rng):
             "an ended beam stays": arguments(3, 5, [1], [-1.5, -0.5, -2.0]),
             "an ended beam drops out": arguments(3, 9, [0], [-50.0, -1.0, -1.2]),
             "all beams have ended": arguments(3, 4, [0, 1, 2])}
+
+
+def mistakes():
+    """Likely wrong functions, by what is wrong in them."""
+    def wrong(mistake):
+        def next_beams(scores, log_p, ended):
+            B, V = log_p.shape
+            sums = {"product": scores[:, None] * log_p, "log_p alone": log_p + 0 * scores[:, None],
+                    "probabilities": scores[:, None] + np.exp(log_p),
+                    }.get(mistake, scores[:, None] + log_p)
+            if mistake not in ("goes on", "end again", "drops"):
+                sums[ended] = np.repeat(scores[ended, None], V, axis=1) if mistake == "V times" \
+                    else -np.inf
+                sums[ended, END] = scores[ended]
+            if mistake == "end again":
+                end = sums[ended, END]
+                sums[ended] = -np.inf
+                sums[ended, END] = end
+            if mistake == "drops":
+                sums[ended] = -np.inf
+            if mistake == "one each":
+                token = sums.argmax(axis=1)
+                best = sums[np.arange(B), token]
+                order = np.argsort(-best)
+                return order, token[order], best[order]
+            order = np.argsort(sums if mistake == "least" else -sums, axis=None)[:B]
+            order = order[::-1] if mistake == "reversed" else order
+            beams, tokens = order // V, order % V
+            if mistake == "exchanged":
+                return tokens, beams, sums.ravel()[order]
+            if mistake == "divided by B":
+                beams, tokens = order // B, order % B
+            return beams, tokens, sums.ravel()[order]
+        return next_beams
+
+    return {words: wrong(mistake) for words, mistake in (
+        ("each beam gets its own best continuation, but all continuations compete: two of the best "
+         "may come from one beam", "one each"),
+        ("log_p is multiplied by the scores: the logarithm of a product is a sum", "product"),
+        ("the scores of the beams are not added", "log_p alone"),
+        ("probabilities are added to scores, which are logarithms", "probabilities"),
+        ("a beam that has ended is continued, but is complete", "goes on"),
+        ("the score of a beam that has ended gets the log_p of END once more", "end again"),
+        ("a beam that has ended is dropped, but competes as it is", "drops"),
+        ("a beam that has ended competes once for each token, but only once in all", "V times"),
+        ("the least likely are kept", "least"),
+        ("the first entry is the least likely of those that are kept", "reversed"),
+        ("tokens and beams are exchanged", "exchanged"),
+        ("the index in the flat array is divided by the number of beams, but a row has V numbers",
+         "divided by B"))}
 # END TEACHER

@@ -59,4 +59,48 @@ def problems(rng):
             "equal tokens, whose pairs overlap": arguments(1, 1, 1, 2, 3, 2, 3, 2),
             "the pair is at the end": arguments(1, 2, 3, 1, 2),
             "a token that was made before": (np.array([256, 9, 256, 9, 3, 256, 256]), 257)}
+
+
+def mistakes():
+    """Likely wrong functions, by what is wrong in them."""
+    def wrong(mistake):
+        def merge_step(ids, new):
+            ids, counts = ids.tolist(), {}
+            pairs, last = list(zip(ids, ids[1:])), None
+            for t, pair in enumerate(pairs):
+                if mistake == "no overlap" and last == (pair, t - 1):
+                    last = None
+                    continue
+                if mistake != "every other" or t % 2 == 0:
+                    key = tuple(sorted(pair)) if mistake == "either order" else pair
+                    counts[key] = counts.get(key, 0) + 1
+                last = (pair, t)
+            orders = {"first seen": lambda pair: -counts[pair],
+                      "largest": lambda pair: (-counts[pair], [-a for a in pair]),
+                      "second token": lambda pair: (-counts[pair], pair[::-1]),
+                      "least frequent": lambda pair: (counts[pair], pair)}
+            best = min(counts, key=orders.get(mistake, lambda pair: (-counts[pair], pair)))
+            merged, t = [], 0
+            while t < len(ids):
+                found = tuple(ids[t:t + 2]) == best
+                merged.append(new if found else ids[t])
+                if mistake == "one place" and found:
+                    merged += ids[t + 2:]
+                    break
+                t += 2 if found and mistake != "second stays" else 1
+            return np.array(merged), np.array(best)
+        return merge_step
+
+    return {words: wrong(mistake) for words, mistake in (
+        ("of equally frequent pairs the first in the text is taken, but the smallest counts",
+         "first seen"),
+        ("of equally frequent pairs the largest is taken, but the smallest counts", "largest"),
+        ("equally frequent pairs are compared by their second tokens first, but the first tokens "
+         "come first", "second token"),
+        ("the rarest pair is taken", "least frequent"),
+        ("(a, b) and (b, a) are counted as one pair", "either order"),
+        ("pairs that overlap are counted once, but a a a has the pair (a, a) twice", "no overlap"),
+        ("only every other position is counted, but a pair may begin anywhere", "every other"),
+        ("only the first place is merged, but all of them become the new token", "one place"),
+        ("the second token of a merged pair stays", "second stays"))}
 # END TEACHER

@@ -60,4 +60,38 @@ def problems(rng):
             "all rounds of two ranks": arguments(2, 3, 2),
             "no round": arguments(3, 1, 0),
             "one rank": arguments(1, 4, 0)}
+
+
+def mistakes():
+    """Likely wrong functions, by what is wrong in them."""
+    def wrong(mistake):
+        def ring_all_reduce(parts, rounds):
+            N, held = len(parts), parts.copy()
+            rank, step = np.arange(N), -1 if mistake == "other way" else 1
+            for t in range(rounds):
+                part = {"next part": rank + t, "same part": rank, "one on": rank - t + 1,
+                        "again": rank - t % (N - 1 or 1)}.get(mistake, rank - t) % N
+                sent, to = held[rank, part], (rank + step) % N
+                adds = {"adds on": True, "one round more": t < N, "one round less": t < N - 2,
+                        "never adds": False}.get(mistake, t < N - 1)
+                sent = sent + held[to, part] if adds else sent
+                held[to, part] = sent
+            return held / N if mistake == "mean" else held
+        return ring_all_reduce
+
+    return {words: wrong(mistake) for words, mistake in (
+        ("sums are added once more when they go around: in the second half they replace",
+         "adds on"),
+        ("nothing is added, in no round", "never adds"),
+        ("one round too many adds: there are N - 1 of them", "one round more"),
+        ("one round too few adds: there are N - 1 of them", "one round less"),
+        ("a rank sends the next part in each round, but must send what it has just received",
+         "next part"),
+        ("a rank sends its own part in each round, but must send what it has just received",
+         "same part"),
+        ("each rank begins one part too late: in the first round rank r sends part r", "one on"),
+        ("the second half begins with the parts of the first again, but goes on with those that "
+         "have just been received", "again"),
+        ("parts go to the rank before, but must go to the next one", "other way"),
+        ("the sums are divided by the number of ranks", "mean"))}
 # END TEACHER

@@ -52,4 +52,36 @@ def problems(rng):
             "a long text and sharp weights": (causal(2, 40, sharp=3),),
             "an induction head": (head(5, 1),),
             "a head that attends to the earlier copy": (head(5, 0),)}
+
+
+def mistakes():
+    """Likely wrong functions, by what is wrong in them."""
+    def wrong(mistake):
+        def induction_scores(p):
+            T = p.shape[1]
+            L = T // 2
+            t = np.arange({"all": L - 1, "one late": L + 1}.get(mistake, L), T)
+            key = {"copy": t - L, "two on": np.minimum(t - L + 2, T - 1), "before": t - 1,
+                   "itself": t}.get(mistake, t - L + 1)
+            found = p[:, key, t] if mistake == "transposed" else p[:, t, key]
+            if mistake == "all":
+                return p[:, np.arange(L - 1, T), np.arange(L - 1, T) - L + 1].mean(axis=1)
+            return {"sum": found.sum(axis=1), "by T": found.sum(axis=1) / T,
+                    "heads": np.full(len(p), found.mean()), "largest": found.max(axis=1, initial=0),
+                    }.get(mistake, found.mean(axis=1))
+        return induction_scores
+
+    return {words: wrong(mistake) for words, mistake in (
+        ("the weight on the earlier copy itself is taken, but the key after it counts", "copy"),
+        ("the weight two keys after the earlier copy is taken, but the next one counts", "two on"),
+        ("the weight on the token just before is taken: j is the earlier copy's position",
+         "before"),
+        ("the weight on the token itself is taken", "itself"),
+        ("queries and keys are exchanged: rows are queries", "transposed"),
+        ("a query of the first half counts, but has no earlier copy", "all"),
+        ("the first query of the second half is left out, but has an earlier copy", "one late"),
+        ("the sum is returned, but the mean is asked for", "sum"),
+        ("the sum is divided by T, but only the L queries of the second half count", "by T"),
+        ("the mean is over the heads, too", "heads"),
+        ("the largest weight is taken, and not the mean", "largest"))}
 # END TEACHER
