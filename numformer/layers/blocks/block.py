@@ -27,13 +27,14 @@ class TransformerBlock(BranchedBlock):
 
     .. math:: dh = dy + J_2^\top dy, \qquad dx = dh + J_1^\top dh
 
-    where J_1 is the Jacobian of attention(norm_1(x)) and J_2 that of feedforward(norm_2(h)). So a
-    gradient reaches the first of many blocks without passing through a sublayer. The example writes
-    both directions out.
+    where J_1 is the Jacobian of attention(norm_1(x)) and J_2 that of feedforward(norm_2(h)), each
+    taken as a vector. So a gradient reaches the first of many blocks without passing through a
+    sublayer. The example writes both directions out.
 
     A decoder's block is ``TransformerBlock(attention=..., feedforward=...)``. In an
     encoder-decoder, ``cross_attention=...`` comes between the two, and reads the memory, what the
-    encoder made. With post-norm branches, n is x, and the norm is that of the sum x + b.
+    encoder made. With post-norm branches, the sublayer reads x itself, and the norm is that of the
+    sum.
 
     Parameters
     ----------
@@ -119,7 +120,7 @@ class TransformerBlock(BranchedBlock):
         dx = dy
         for branch, (saved_sublayer, saved_sum, saved_norm) in zip(
                 reversed(branches), reversed(saved_branches)):
-            # x = x + b
+            # x = x + b: nothing but the sum is read here
             dx, db = add_and_norm_backward(branch.sum_norm, None, dx, saved_sum)
 
             # b = sublayer(n)
@@ -128,7 +129,7 @@ class TransformerBlock(BranchedBlock):
                 dmemory, = dmemory_of_branch
 
             # n = norm(x)
-            dx = add(dx, branch.input_norm.backward(dn, saved_norm))
+            dx = add(dx, branch.input_norm.backward(dn, saved_norm))  # +, reusing memory
         return (dx, dmemory) if self.reads_memory else dx
 
     def describe(self):

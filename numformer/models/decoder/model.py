@@ -75,7 +75,7 @@ class Decoder(LossOfParts, InferenceDecoder):
     The target of a token is the next one:
 
     >>> loss, saved = model.loss((ids[:, :-1], ids[:, 1:]))           # inputs, targets
-    >>> log_p = np.log(softmax(logits)[0])
+    >>> log_p = np.log(softmax(logits)[0])                            # no later token matters
     >>> np.allclose(loss, -log_p[0, [0, 1, 2], ids[0, 1:]].mean())
     True
     >>> model.loss_backward(saved)                                    # adds to every parameter.grad
