@@ -57,7 +57,7 @@ def with_edges(levels, names, smallest, last_axes=None):
                 "The arrays have another number of axes here, as the shape with ... allows. Count "
                 "axes from the end, as axis=-1 does, and sum over all axes before the last ones.")),
         "large numbers": Level(
-            times(plain, names, 1, slice(-1), LARGE), instances=2, ambiguous=True,
+            first_negative(times(plain, names, 1, slice(-1), LARGE)), instances=2, ambiguous=True,
             shows=large_numbers_show, hint=(
                 "Most numbers are about 10,000 here. exp overflows above 709 and underflows below "
                 f"-745: {SUBTRACT}, write sigmoid with exp(-|x|), and do not divide two results of "
@@ -173,6 +173,20 @@ def times(make, names, factor, rows, further, one_at_a_time=False):
             x[rows] *= further
         return arguments, options
     return scaled
+
+
+def first_negative(make):
+    """The maker of the same arguments, with the first row of the first moved below 0.
+
+    A maximum that begins at 0 is above all of it. Numbers that may not be below 0 stay.
+    """
+    def changed(rng):
+        arguments, options = make(rng)
+        x = next(iter(arguments.values()), None)
+        if isinstance(x, np.ndarray) and x.dtype.kind == "f" and x.ndim and (x < 0).any():
+            x[0] -= x[0].max() + LARGE / 10
+        return arguments, options
+    return changed
 
 
 def view(x, number):

@@ -98,14 +98,21 @@ LONGER = LONG[-2:]
 
 
 def sizes(rng, n):
-    """`n` different sizes from 2 to 7, in random order."""
-    drawn = [int(size) for size in rng.permutation(np.arange(2, 8))[:n]]
+    """`n` different sizes from 2 to 7, in random order.
+
+    They depend on the last two digits of the seed alone, and two seeds in a row have the same. The
+    seeds of different levels differ by hundreds, so their instances have few shapes together, and
+    libraries that compile a function for each shape do so a few times only.
+    """
+    seed = rng.bit_generator.seed_seq.entropy
+    of_sizes = np.random.default_rng(seed % 100 // 2)
+    drawn = [int(size) for size in of_sizes.permutation(np.arange(2, 8))[:n]]
     if isinstance(rng, SomeOfSizeOne):
-        ones = rng.permutation(n)[:rng.integers(1, n + 1)]
+        ones = of_sizes.permutation(n)[:of_sizes.integers(1, n + 1)]
         drawn = [1 if i in ones else size for i, size in enumerate(drawn)]
     if isinstance(rng, OneLong):
-        turn, axis = divmod(rng.bit_generator.seed_seq.entropy, n)
-        drawn[axis] = int(rng.choice(LONG if turn % 2 else LONGER))
+        turn, axis = divmod(seed, n)
+        drawn[axis] = int(of_sizes.choice(LONG if turn % 2 else LONGER))
         drawn[axis] = rng.size or drawn[axis]
         rng.n_sizes = n
     return drawn

@@ -194,7 +194,7 @@ def test_a_product_that_does_not_fit_says_what_to_transpose():
         dz = p * (dp - (p * dp).sum(axis=-1, keepdims=True)) / np.sqrt(q.shape[-1])
         return dz @ k, dz @ q, p.swapaxes(-1, -2) @ do
 
-    assert ("`dz @ q`: (6, 2, 3, 4) and (6, 2, 3, 7) do not fit; `dz.mT @ q` does"
+    assert ("`dz @ q`: (5, 4, 6, 7) and (5, 4, 6, 2) do not fit; `dz.mT @ q` does"
             in check("attention_backward", backward, seed=1).text)
 
 

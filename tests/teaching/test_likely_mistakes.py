@@ -93,7 +93,7 @@ TILED = [
 
 @pytest.mark.parametrize("function, words", TILED)
 def test_mistakes_of_attention_in_tiles(function, words):
-    said = check("attention", function, seed=0).text
+    said = check("attention", function, seed=2).text
     assert words in said, said
 
 

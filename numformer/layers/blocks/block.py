@@ -132,6 +132,25 @@ class TransformerBlock(BranchedBlock):
             dx = add(dx, branch.input_norm.backward(dn, saved_norm))  # +, reusing memory
         return (dx, dmemory) if self.reads_memory else dx
 
+    def auxiliary_loss(self, saved):
+        """The sum of the auxiliary losses of the branches; `saved` is that of `forward`."""
+        saved_branches, *_ = saved
+        return sum(branch.auxiliary_loss(saved_branch)
+                   for branch, saved_branch in zip(self.branches.values(), saved_branches))
+
+    @property
+    def reads_memory(self):
+        """Whether one of the branches is a cross-attention."""
+        return any(branch.reads_memory for branch in self.branches.values())
+
+    def _check_memory(self, memory):
+        if (memory is not None) != self.reads_memory:
+            raise TypeError(f"{type(self).__name__}: " + (
+                "memory is missing; give what the encoder made, an array of shape (B, S, C)."
+                if self.reads_memory else
+                f"no branch reads a memory, but memory={type(memory).__name__} came; leave it out, "
+                "or add a CrossAttentionBranch."))
+
     def describe(self):
         return Description("Transformer block", " and ".join(self.branches),
                            (r"dh = dy + J_2^\top dy", r"dx = dh + J_1^\top dh"))

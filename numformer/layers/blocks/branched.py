@@ -33,30 +33,11 @@ class BranchedBlock(Layer):
                 setattr(self, f"output_norm{k}", branch.output_norm)
         self.branches = branches
 
-    @property
-    def reads_memory(self):
-        """Whether one of the branches is a cross-attention."""
-        return any(branch.reads_memory for branch in self.branches.values())
-
-    def auxiliary_loss(self, saved):
-        """The sum of the auxiliary losses of the branches; `saved` is that of `forward`."""
-        saved_branches, *_ = saved
-        return sum(branch.auxiliary_loss(saved_branch)
-                   for branch, saved_branch in zip(self.branches.values(), saved_branches))
-
     def step(self, x, cache=None, memory=None, pattern=CAUSAL, memory_pattern=EVERYWHERE):
         """Continue a sequence with new positions only; see `ResidualBranch.step`."""
         for branch in self.branches.values():
             x, cache = branch.step(x, cache, memory, pattern, memory_pattern)
         return x, cache
-
-    def _check_memory(self, memory):
-        if (memory is not None) != self.reads_memory:
-            raise TypeError(f"{type(self).__name__}: " + (
-                "memory is missing; give what the encoder made, an array of shape (B, S, C)."
-                if self.reads_memory else
-                f"no branch reads a memory, but memory={type(memory).__name__} came; leave it out, "
-                "or add a CrossAttentionBranch."))
 
     def describe_block(self, reader, shape, attention):
         """The branches in series: `sum_norm`, where there is one, reads the sum.

@@ -207,8 +207,9 @@ def gather(name, outputs_of, instance, wrong):
                 and _comparable(case, wrong))
 
     cases = [case for case in cases if alike(case)]
-    elsewhere = _cases([Instance(instance.problem, level, instance.seed + 81)
-                        for level in levels if level != instance.level], outputs_of, backward)
+    elsewhere = _cases([Instance(instance.problem, level, instance.seed + 81 + 2 * (number % 3))
+                        for number, level in enumerate(levels)        # of three kinds of sizes
+                        if level != instance.level], outputs_of, backward)
     passed = [case for case in elsewhere[:failed] if alike(case) and case.passed]
     others = [case for case in elsewhere if alike(case) and not any(
         case is one for one in passed)]
@@ -237,16 +238,22 @@ def _comparable(case, wrong):
 
 
 def with_other_sizes(instance):
-    """An instance of the same level in which as many sizes as possible differ.
+    """An instance of the same level in which as many sizes as possible differ, and then as many
+    differences of two sizes.
 
-    A factor that depends on a size must not look like a constant.
+    A factor that depends on a size must not look like a constant, nor S - T like 1.
     """
     def sizes(one):
-        return [size for array in one.numbers[0].values() for size in np.shape(array)]
+        found = np.array([size for x in one.numbers[0].values() for size in np.shape(x)], int)
+        return found, np.subtract.outer(found, found)
+
+    def n_other(one):
+        found = sizes(one)
+        return [int((a != b).sum()) if a.shape == b.shape else a.size for a, b in zip(found, here)]
 
     here = sizes(instance)
-    others = [replace(instance, seed=instance.seed + 50 + k) for k in range(20)]
-    return max(others, key=lambda other: sum(a != b for a, b in zip(here, sizes(other))))
+    return max((replace(instance, seed=instance.seed + 50 + k) for k in range(0, 48, 2)),
+               key=n_other)
 
 
 def is_array(x):
