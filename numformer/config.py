@@ -6,6 +6,7 @@ config.json in and out, and the flags of `numformer train` with their help follo
 
 import re
 from dataclasses import MISSING, asdict, dataclass, field, fields
+from inspect import get_annotations
 from textwrap import wrap
 from typing import get_args
 
@@ -147,7 +148,7 @@ class Config:
 
     def __init_subclass__(cls, **options):
         super().__init_subclass__(**options)
-        for name, kind in vars(cls).get("__annotations__", {}).items():
+        for name, kind in get_annotations(cls).items():
             value, known = vars(cls).get(name, REQUIRED), _known(cls, name)
             if known is not None and not hasattr(value, "metadata"):
                 setattr(cls, name, field(default=value, metadata=known.metadata))
@@ -217,7 +218,7 @@ def _known(cls, name):
 def _documented(cls):
     """The docstring of a config, with the parameters that it declares itself."""
     lines = []
-    for name, kind in vars(cls).get("__annotations__", {}).items():
+    for name, kind in get_annotations(cls).items():
         if hasattr(vars(cls).get(name), "metadata"):                  # no ClassVar
             declared = vars(cls)[name]
             rule, default = declared.metadata["rule"], declared.default
