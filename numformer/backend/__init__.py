@@ -5,6 +5,7 @@ run: see `dispatch.function`.
 """
 
 from numformer.backend.cores import available_cores
+from numformer.backend.processes import can_fork, has_processes
 from numformer.backend.pool import (
     blas_libraries, can_start_threads, get_threads, one_blas_thread, run_by_shares,
     run_side_by_side, run_with_helpers, set_threads, threads)
@@ -16,12 +17,13 @@ from numformer.backend.dispatch import (
 
 __all__ = [
     "ACTIVATIONS", "adam_step", "add", "available_cores", "blas_choice", "blas_label",
-    "blas_libraries", "can_start_threads", "compiled_attention", "compiled_token_step",
-    "compiled_versions", "function", "get_threads", "is_compiled", "linear_backward_accumulate",
-    "one_blas_thread", "run_by_shares", "run_side_by_side", "run_with_helpers",
-    "scaled_dot_product_attention", "scaled_dot_product_attention_backward", "set_threads",
-    "sums_of_squares", "threads", "tiled_attention", "tiled_attention_backward", "token_step",
-    "use", "using", "why_no_kernels",
+    "blas_libraries", "can_fork", "can_start_threads", "compiled_attention",
+    "compiled_token_step", "compiled_versions", "function", "get_threads", "has_processes",
+    "is_compiled", "linear_backward_accumulate", "one_blas_thread", "run_by_shares",
+    "run_side_by_side", "run_with_helpers", "scaled_dot_product_attention",
+    "scaled_dot_product_attention_backward", "set_threads", "sums_of_squares", "threads",
+    "tiled_attention", "tiled_attention_backward", "token_step", "use", "using",
+    "why_no_kernels",
 ]
 
 

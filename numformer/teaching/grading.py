@@ -18,7 +18,7 @@ from contextlib import redirect_stderr, redirect_stdout, suppress
 from pathlib import Path
 from typing import NamedTuple
 
-from numformer.backend import available_cores, can_start_threads
+from numformer.backend import available_cores, can_start_threads, has_processes
 from numformer.checks import check_number
 from numformer.files import KIB, parse_json, read_file
 from numformer.teaching import judge
@@ -136,11 +136,6 @@ def forms_of(folder):
     of a variant. For what is not graded, such as hints."""
     manifest = read_manifest(folder)
     return Assignment(find_exercises(manifest.exercises), manifest.seed, manifest.forms)
-
-
-def has_processes():
-    """Whether this system can start processes: not in a browser, where files are judged here."""
-    return sys.platform not in ("emscripten", "wasi")
 
 
 class _Judges:

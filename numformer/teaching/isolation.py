@@ -16,6 +16,7 @@ import warnings
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
+from numformer.backend import can_fork
 from numformer.checks import check_number, check_whole
 from numformer.files import MIB
 from numformer.teaching.apart import messages
@@ -103,22 +104,17 @@ def check_limits(seconds, memory, process):
         check_number("check", "seconds", seconds, above=0, below=1e6)
     if memory is not None:
         check_whole("check", "memory", memory, least=1)
-    if process and not hasattr(os, "fork"):
+    if process and not can_fork():
         raise ValueError("check: process=True needs fork, which this system has not; leave "
                          "process out.")
-
-
-def can_fork():
-    """Whether the system has forks: not Windows, and no browser."""
-    return hasattr(os, "fork") and sys.platform not in ("emscripten", "wasi")
 
 
 def may_fork():
     """Whether a function is called in a process of its own by default.
 
-    Not in a notebook, whose prints and plots would be lost; not where there is no fork (Windows) or
-    where libraries do not survive one (macOS, and with JAX, TensorFlow or PyTorch loaded); and not
-    twice.
+    Not in a notebook, whose prints and plots would be lost; not where there is no fork (Windows,
+    browsers) or where libraries do not survive one (macOS, and with JAX, TensorFlow or PyTorch
+    loaded); and not twice.
     """
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return (can_fork() and sys.platform != "darwin" and not hasattr(shell, "kernel")

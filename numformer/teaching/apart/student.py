@@ -13,13 +13,14 @@ from pathlib import Path
 
 import numpy as np
 
+from numformer.backend import can_fork
 from numformer.files import MIB
 from numformer.teaching.apart.confinement import confine
 from numformer.teaching.apart.messages import LONGEST, NoAnswer, text_of
 from numformer.teaching.apart.names import our_names, their_names
 from numformer.teaching.apart.system_calls import refuse_calls
 from numformer.teaching.calls import Ended, Limits, Student
-from numformer.teaching.isolation import Apart, Child, Server, can_fork
+from numformer.teaching.isolation import Apart, Child, Server
 from numformer.teaching.limits import Stopped, limit_process, limited, state_kept
 
 MEMORY = 768 * MIB       # of its functions: less than that of the process, which then can say so

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 
 import numpy as np
 
+from numformer.backend import can_fork
 from numformer.files import read_file
 from numformer.teaching.apart.confinement import confine
 from numformer.teaching.apart.messages import NoAnswer, text_of
@@ -17,7 +18,7 @@ from numformer.teaching.apart.student import described, imported
 from numformer.teaching.apart.system_calls import refuse_calls
 from numformer.teaching.assembled.model import FunctionFailed, assembled_model
 from numformer.teaching.calls import Ended
-from numformer.teaching.isolation import Child, Server, can_fork
+from numformer.teaching.isolation import Child, Server
 from numformer.teaching.judge import MOST
 from numformer.teaching.limits import limit_process, limited
 

@@ -17,6 +17,8 @@ import warnings
 from contextlib import suppress
 from pathlib import Path
 
+from numformer.backend import can_fork
+
 PREFIX = "numformer-grade-"                           # of the name of a judge's folder
 ADOPT = 36                                            # PR_SET_CHILD_SUBREAPER of Linux
 SECONDS = 3.0                                         # for what is killed to end
@@ -35,7 +37,7 @@ def live_with_grader():
     stdin = os.dup(sys.stdin.fileno())                # no process that it starts inherits it
     sys.stdin.close()
     child = None
-    if hasattr(os, "fork"):
+    if can_fork():
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)       # of BLAS threads, which wait
             child = os.fork()

@@ -3,8 +3,9 @@
 from functools import cache
 from types import SimpleNamespace
 
+from numformer.backend import can_fork
 from numformer.teaching.apart.system_calls import refuse_calls
-from numformer.teaching.isolation import Child, can_fork
+from numformer.teaching.isolation import Child
 
 
 @cache
