@@ -24,11 +24,13 @@ from numformer.models import Decoder, DecoderConfig
 from numformer.runs import RunFolder, folder_lock, load_checkpoint
 from numformer.specifications.attention.random_cases import run as run_attention
 from numformer.teaching import grading, isolation
+from numformer.teaching.limits import limits_memory, stops
 from numformer.terminal import printable
 from numformer.training import Trainer, TrainingConfig, train
 from numformer.verify.errors import largest, largest_difference
 
 PACKAGES = ("numpy", "scipy", "matplotlib", "threadpoolctl", "tqdm")
+BLAS_SECONDS = 0.5                                    # to measure its speed
 EXTRAS = ("numba", "mkl", "pooch", "torch", "mpi4py")
 CONFIG = DecoderConfig(vocab_size=11, context_length=16, n_layers=2, n_heads=2, d_model=16,
                        positions="rotary", dtype="float64")
@@ -40,7 +42,7 @@ def add_arguments(parser):
 
 def run(arguments):
     checks = [checked(check) for check in (
-        python, packages, extras, blas, products, threads, processes, mpi, locks, kernels,
+        python, packages, extras, blas, products, threads, processes, limits, mpi, locks, kernels,
         gradients, training, checkpoints)]
     for check in checks:
         word = "FAIL" if not check["ok"] else "note" if check["note"] else "ok"
@@ -87,8 +89,14 @@ def blas():
              + f", {library['num_threads']} threads" for library in backend.blas_libraries()]
     with backend.one_blas_thread():
         a = np.ones((768, 768), np.float32)
-        rate = max(2e-9 * 768 ** 3 / seconds(lambda: a @ a) for _ in range(20))
+        rate, end = 0.0, time.perf_counter() + BLAS_SECONDS
+        while not rate or time.perf_counter() < end:
+            rate = max(rate, 2e-9 * 768 ** 3 / seconds(lambda: a @ a))
     speed = f"{rate:.0f} GFLOP/s"
+    built = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {"found": True})
+    if found and not built.get("found"):
+        return result("BLAS", f"none in NumPy; {speed}", note="products are slow: its own loops "
+                      f"stand in for a BLAS, which others have ({'; '.join(found)})")
     if found:
         kind = os.environ.get("OPENBLAS_CORETYPE")
         return result("BLAS", f"{'; '.join(found)}; {speed} on one thread",
@@ -116,11 +124,23 @@ def threads():
 def processes():
     if not grading.has_processes():
         return result("processes", "none can be started", note="`grade`, `check` and `audit` work "
-                      "in this one: limits do not hold for what they run, and audits are slower")
+                      "in this one: what they run can end or change it, and audits are slower")
     if not isolation.may_fork():
         return result("processes", "no safe fork", note="`check` calls functions in this process: "
                       "one that ends or crashes Python ends it; `grade` is as usual")
     return result("processes", "can be started and forked")
+
+
+def limits():
+    """What stops a function in `check` and `grade`: of time in this process, and of memory."""
+    notes, stop = [], stops()
+    if stop is None:
+        notes += ["an endless loop in `check` never ends: press Ctrl-C"]
+    elif stop != "a timer":
+        notes += ["a loop is stopped; one long call of NumPy is not, nor what runs in a thread"]
+    if not limits_memory():
+        notes += ["none of memory"]
+    return result("limits", f"of time by {stop}" if stop else "none of time", note="; ".join(notes))
 
 
 def mpi():
@@ -138,7 +158,7 @@ def mpi():
 
 
 def locks():
-    if folder_lock.fcntl or folder_lock.msvcrt:
+    if folder_lock.has_locks():
         return result("locks", "a run has one trainer at a time")
     return result("locks", "none", note="two trainers in one folder would not notice each other")
 

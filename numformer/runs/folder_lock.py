@@ -6,6 +6,7 @@ import stat
 import time
 from contextlib import suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 try:
     import fcntl
@@ -99,6 +100,14 @@ class FolderLock:
 
     def __exit__(self, *_):
         self.release()
+
+
+def has_locks():
+    """Whether a lock keeps another writer out: tried, as in a browser `flock` does nothing."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / NAME
+        with _opened(path) as first, _opened(path) as second:
+            return _try_to_lock(first) and not _try_to_lock(second)
 
 
 def _opened(path):

@@ -206,7 +206,8 @@ memory (1 GiB), of the size of files (16 MiB) and, on Linux and not for root, of
 processes keep accidents small; they are no protection from intent: many processes at once, or many
 files, slow down the computer until they end. Where a system cannot fork processes, as in a browser
 or on Windows, a file shares a process with the code that judges it, and can change that code; in a
-browser the limits do not hold either: an endless loop never ends.
+browser a limit of time stops loops of Python, but not one long call of NumPy, and no other limit
+holds.
 Grade the files of people whom you do not know as another user who owns nothing, or in a container
 without a network, with an image that has numformer:
 

@@ -52,7 +52,8 @@ def check(name, fn, seed=None, levels=None, seconds=10.0, memory=2 ** 30, proces
         that is named here is tested, unless it has an option that `fn` does not accept.
     seconds : float or None
         Time limit of one call of `fn`, without that in which other programs had the cores (on
-        Linux); None for no limit.
+        Linux); None for no limit. Without timers, as in a browser or on Windows, it needs Python
+        3.12 or later, else there is a warning: loops are stopped, and not one long call of NumPy.
     memory : int or None
         Limit of the bytes that a call of `fn` may need; None for no limit. Linux only.
     process : bool, optional

@@ -3,9 +3,11 @@
 import os
 import random
 import signal
+import sys
 import threading
 import time
-from contextlib import contextmanager, suppress
+import warnings
+from contextlib import contextmanager, nullcontext, suppress
 
 import numpy as np
 
@@ -21,6 +23,8 @@ STATM = "/proc/self/statm"                            # Linux: the first number 
 SCHEDSTAT = "/proc/{}/schedstat"                      # the second is nanoseconds without a core
 CHILDREN = "/proc/{0}/task/{0}/children"
 MOST_WAITING = 5                                      # times a limit
+TOOLS = 3, 4                                          # of `sys.monitoring`, which nobody has
+AGAIN = 1.0                                           # seconds until a call is stopped once more
 
 
 def waited(process="self"):
@@ -85,11 +89,21 @@ def limited(fn, seconds, memory):
     ----------
     fn : callable
     seconds : float or None
-        Limit of a call, without the time in which other programs had the cores. It needs a system
-        with timers, and the main thread.
+        Limit of a call, without the time in which other programs had the cores. It needs the main
+        thread, and one of the `stops` of this system.
     memory : int or None
         Bytes that a call may need beyond what the process has. It needs Linux.
+
+    Warns
+    -----
+    RuntimeWarning
+        If nothing here can hold the limit of time.
     """
+    if seconds is not None and stops() is None:
+        warnings.warn(f"the limit of {seconds:g} s does not hold on this system, where Python 3.12 "
+                      "or later could: an endless loop goes on until you press Ctrl-C",
+                      RuntimeWarning, stacklevel=2)
+
     def call(*arguments, **options):
         process = os.getpid()
         try:
@@ -120,17 +134,62 @@ def state_kept():
             random.setstate(python)
 
 
-@contextmanager
+def stops():
+    """What stops a call after its time in this process: "a timer", "steps of Python" or None.
+
+    Without timers, as in a browser, Python itself looks at the clock whenever a loop goes round and
+    a function begins. That stops no single call of a library; and before Python 3.12 nothing does.
+    """
+    if hasattr(signal, "setitimer"):
+        return "a timer"
+    return "steps of Python" if hasattr(sys, "monitoring") else None
+
+
 def _time_limit(seconds):
-    main = threading.current_thread() is threading.main_thread()
-    if seconds is None or not main or not hasattr(signal, "setitimer"):
+    how = stops()
+    if seconds is None or how is None or threading.current_thread() is not threading.main_thread():
+        return nullcontext()
+    return _timer(seconds) if how == "a timer" else _watched_steps(seconds)
+
+
+@contextmanager
+def _watched_steps(seconds):
+    """Look at the clock at each jump back and each start of a function."""
+    watch, now = sys.monitoring, time.monotonic       # a student may replace names
+    tool = next((n for n in TOOLS if watch.get_tool(n) is None), None)
+    if tool is None:                                  # of debuggers and the like, or a call inside
         yield
         return
+    end = now() + seconds
 
+    def look(*_):
+        nonlocal end
+        if now() > end:
+            end = now() + AGAIN                       # our own steps that follow are not stopped
+            raise Stopped(_too_long(seconds))
+
+    events = watch.events.JUMP | watch.events.PY_START
+    watch.use_tool_id(tool, "numformer")
+    try:
+        for event in (watch.events.JUMP, watch.events.PY_START):
+            watch.register_callback(tool, event, look)
+        watch.set_events(tool, events)
+        yield
+    finally:
+        watch.set_events(tool, 0)
+        watch.free_tool_id(tool)
+
+
+def _too_long(seconds):
+    return f"it ran for more than {seconds:g} s and was stopped"
+
+
+@contextmanager
+def _timer(seconds):
     def stop(*_):
         rest = seconds - stopwatch.counted(seconds)
         if rest < 0.05:
-            raise Stopped(f"it ran for more than {seconds:g} s and was stopped")
+            raise Stopped(_too_long(seconds))
         signal.setitimer(signal.ITIMER_REAL, rest)
 
     stopwatch = Stopwatch("self")
@@ -148,9 +207,14 @@ def _time_limit(seconds):
             signal.setitimer(signal.ITIMER_REAL, rest, interval)
 
 
+def limits_memory():
+    """Whether the memory of a call can be limited: on Linux."""
+    return resource is not None and os.path.exists(STATM)
+
+
 @contextmanager
 def _memory_limit(memory):
-    if memory is None or resource is None or not os.path.exists(STATM):
+    if memory is None or not limits_memory():
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)

@@ -295,6 +295,24 @@ def test_a_process_is_not_used_where_it_cannot_be(monkeypatch):
         check("softmax", softmax, process=True)
 
 
+def test_where_nothing_stops_a_loop_a_warning_says_so(monkeypatch):
+    monkeypatch.setattr(limits, "stops", lambda: None)
+    with pytest.warns(RuntimeWarning, match="limit of 3 s does not hold.* an endless loop goes on"):
+        assert check("softmax", softmax, seconds=3, process=False)
+    assert check("softmax", softmax, seconds=None, process=False)
+
+
+@pytest.mark.skipif(not hasattr(sys, "monitoring"), reason="before Python 3.12")
+@pytest.mark.parametrize("fn", [loops, swallows])
+def test_without_timers_python_looks_at_the_clock(fn, monkeypatch):
+    monkeypatch.delattr(signal, "setitimer", raising=False)
+    assert limits.stops() == "steps of Python"
+    for _ in range(2):
+        with pytest.raises(Stopped, match="it ran for more than 0.2 s and was stopped"):
+            limited(fn, 0.2, None)(1.0)
+    assert not any(map(sys.monitoring.get_tool, limits.TOOLS))
+
+
 @pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers")
 @pytest.mark.parametrize("without_core, stopped", [(0.0, True), (10.0, False)])
 def test_the_time_in_which_others_had_the_cores_does_not_count(without_core, stopped, monkeypatch):

@@ -29,8 +29,8 @@ def here(tmp_path_factory, text):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name, notes", [
-    ("browser", {"BLAS", "threads", "processes", "locks", "kernels"}),
-    ("windows", {"processes", "locks"})])
+    ("browser", {"BLAS", "threads", "processes", "limits", "locks", "kernels"}),
+    ("windows", {"processes", "limits", "locks"})])
 def test_a_machine_without_gives_the_same_results(name, notes, here, text, tmp_path):
     expected, folder = here
     program = Path(machines.__file__)
@@ -60,11 +60,17 @@ def test_a_machine_without_gives_the_same_results(name, notes, here, text, tmp_p
     (lambda patch: patch.setattr(backend, "can_start_threads", lambda: False), "threads",
      "loops stand in for them: slower, with the same results"),
     (lambda patch: patch.setattr(grading, "has_processes", lambda: False), "processes",
-     "limits do not hold for what they run"),
+     "what they run can end or change it"),
+    (lambda patch: patch.setattr(doctor, "stops", lambda: None), "limits",
+     "an endless loop in `check` never ends: press Ctrl-C"),
+    (lambda patch: patch.setattr(doctor, "stops", lambda: "steps of Python"), "limits",
+     "a loop is stopped; one long call of NumPy is not"),
     (lambda patch: patch.setattr(isolation, "may_fork", lambda: False), "processes",
      "`check` calls functions in this process"),
     (lambda patch: [patch.setattr(folder_lock, kind, None) for kind in ("fcntl", "msvcrt")],
      "locks", "two trainers in one folder would not notice each other"),
+    (lambda patch: patch.setattr(folder_lock.fcntl, "flock", lambda *_: None), "locks",
+     "two trainers in one folder would not notice each other"),
     (lambda patch: patch.setattr(backend, "compiled_attention", lambda: None), "kernels",
      "the NumPy reference runs: slower"),
     (lambda patch: patch.setattr(doctor.shutil, "which", lambda name: None), "MPI",
@@ -84,7 +90,7 @@ def test_kernels_without_a_cache_are_a_note(monkeypatch):
 
 def diagnosis(capsys, monkeypatch, *checks):
     """(exit status, lines, JSON) of `doctor` with these checks alone."""
-    for name in ("python", "packages", "extras", "blas", "threads", "processes", "locks",
+    for name in ("python", "packages", "extras", "blas", "threads", "processes", "limits", "locks",
                  "kernels", "gradients", "training", "checkpoints"):
         if name not in checks:
             monkeypatch.setattr(doctor, name, lambda: doctor.result("other", "as usual"))
