@@ -12,7 +12,7 @@ import numpy as np
 from numformer.checks import check_generator
 from numformer.description.parts import Description
 from numformer.other_libraries import as_array
-from numformer.shapes_only import counted
+from numformer.shapes_only import counted, without_memory
 from numformer.underflow import underflow_is_zero
 
 __all__ = ["Layer", "Parameter", "constant", "normal", "part_of", "some_of"]
@@ -81,7 +81,7 @@ def normal(rng, shape, std, dtype):
     (0, 0)
     """
     if counted(shape) or rng is None:
-        return Parameter(np.broadcast_to(np.zeros((), _real(dtype)), shape))
+        return Parameter(without_memory(0, shape, _real(dtype)))
     check_generator("normal", rng)
     return Parameter(rng.standard_normal(shape, dtype=_real(dtype)) * float(std))
 
@@ -95,7 +95,7 @@ def constant(value, shape, dtype):
     array([1., 1.], dtype=float32)
     """
     if counted(shape):
-        return Parameter(np.broadcast_to(np.full((), value, _real(dtype)), shape))
+        return Parameter(without_memory(value, shape, _real(dtype)))
     return Parameter(np.full(shape, value, _real(dtype)))
 
 

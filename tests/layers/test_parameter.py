@@ -175,3 +175,18 @@ def test_a_layer_and_a_state_take_arrays_of_other_libraries(rng):
             layer(wrong)
     with pytest.raises(ValueError, match="shape"):
         layer.load_state_dict({"weight": Foreign(np.ones((2, 3))), "bias": np.zeros(2)})
+
+
+def test_a_layer_too_large_for_numpy_is_counted_by_its_shapes():
+    """As any of 2 GiB is in a browser, where an address has 32 bits."""
+    layer = Linear(2**33, 2**33, None, bias=False)
+    shapes = {name: parameter.data.shape for name, parameter in layer.named_parameters()}
+    assert shapes == {"weight": (2**33, 2**33)}
+    weight = layer.weight.data
+    assert (weight.size, weight.nbytes, weight.ndim) == (2**66, 2**68, 2)
+    assert "(8589934592, 8589934592)" in repr(layer) and f"{2**66:,}" in layer._repr_html_()
+    with pytest.raises(ValueError, match="weight cannot be loaded, because the model was built for "
+                                         "counting only"):
+        layer.load_state_dict({name: np.ones(1) for name in shapes})
+    with pytest.raises((MemoryError, ValueError)):
+        layer.allocate()

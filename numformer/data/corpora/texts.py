@@ -98,8 +98,9 @@ def _documentation():
     try:
         from pydoc_data.topics import topics
     except ImportError:
-        raise DataError("this Python comes without its documentation texts (pydoc_data); "
-                        "give a text file with --data PATH.") from None
+        raise DataError("this Python comes without its documentation texts (pydoc_data, which "
+                        "Pyodide has as its package pydoc-data); give a text file with --data "
+                        "PATH, or take tales written by rule: --data world.") from None
     return "\n\n".join(topics[name].strip() for name in sorted(topics))
 
 

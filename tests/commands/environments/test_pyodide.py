@@ -2,9 +2,11 @@
 the simulation of it in machines.py is like it."""
 
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from pydoc_data import topics
 
 import numpy as np
 import pytest
@@ -13,6 +15,8 @@ import machines
 import pyodide_files
 from command import last_json
 from numformer import backend
+from numformer.analysis import count
+from numformer.models import CONFIGS
 from numformer.runs import load_checkpoint
 
 LACKING = pyodide_files.lacking()
@@ -25,6 +29,8 @@ def browser(tmp_path_factory, text):
     """(the results of in_pyodide.py, its folder)."""
     folder = tmp_path_factory.mktemp("browser")
     (folder / "text.txt").write_bytes(Path(text).read_bytes())
+    (folder / "default text" / "pydoc_data").mkdir(parents=True)
+    shutil.copy(topics.__file__, folder / "default text" / "pydoc_data")
     ended = pyodide_files.run(folder, HERE / "in_pyodide.py", folder, folder / "text.txt")
     assert ended.returncode == 0 and ended.stderr == "", ended.stderr[-3000:]
     return last_json(ended.stdout), folder
@@ -72,6 +78,17 @@ def test_a_loop_without_end_is_stopped_and_a_process_is_refused(browser):
     assert words["right afterwards"] and words["in use"] == []
     assert "it ran for more than 0.5 s and was stopped in line 3" in words["grade"]
     assert words["process"].startswith("check: process=True needs fork, which this system has not")
+
+
+def test_published_models_have_the_same_costs_on_32_bits(browser):
+    found = browser[0]["counts"]
+    assert found == {name: count(CONFIGS[name]) for name in found}
+    assert found.keys() == CONFIGS.keys() - {"switch-c"}
+    assert max(costs["parameters"] for costs in found.values()) > 2**32
+
+
+def test_every_cell_of_the_lesson_on_published_sizes_runs(browser):
+    assert browser[0]["lesson"] == {"cells": 14, "figures": 5}
 
 
 def test_only_wheels_of_the_list_are_taken(tmp_path, monkeypatch):
