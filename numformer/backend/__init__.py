@@ -13,7 +13,8 @@ from numformer.backend.dispatch import (
     ACTIVATIONS, adam_step, add, blas_choice, blas_label, compiled_attention, compiled_token_step,
     compiled_versions, function, is_compiled, linear_backward_accumulate,
     scaled_dot_product_attention, scaled_dot_product_attention_backward, sums_of_squares,
-    tiled_attention, tiled_attention_backward, token_step, use, using, why_no_kernels)
+    tiled_attention, tiled_attention_backward, token_step, use, using, version_in_use,
+    why_no_kernels)
 
 __all__ = [
     "ACTIVATIONS", "adam_step", "add", "available_cores", "blas_choice", "blas_label",
@@ -23,7 +24,7 @@ __all__ = [
     "run_side_by_side", "run_with_helpers", "scaled_dot_product_attention",
     "scaled_dot_product_attention_backward", "set_threads", "sums_of_squares", "threads",
     "tiled_attention", "tiled_attention_backward", "token_step", "use", "using",
-    "why_no_kernels",
+    "version_in_use", "why_no_kernels",
 ]
 
 

@@ -8,7 +8,8 @@ activations that are not compiled, and everything where Numba is missing or does
 """
 
 import pkgutil
-from contextlib import contextmanager
+import sys
+from contextlib import contextmanager, suppress
 from functools import lru_cache, partial, wraps
 from importlib import import_module
 from inspect import signature
@@ -20,6 +21,7 @@ from numformer.backend.pool import (
     get_threads, is_inside, one_blas_thread, run_side_by_side, run_with_helpers)
 from numformer.checks import check_choice, check_whole
 from numformer.functional.attention.masks import EVERYWHERE
+from numformer.webassembly.numpy_loop import Unavailable, set_loops
 
 PARALLEL_FROM = 4e6                     # multiplications: what it costs to wake a thread
 # These may split the columns of large matrices, and so run on several threads
@@ -30,15 +32,16 @@ _version = "numba"
 
 
 def use(version):
-    """Choose which version runs: "numba", the compiled kernels (the default), or "numpy".
+    """Choose which version runs: "numba", the compiled kernels (the default), "numpy" or "wasm".
 
     Complex arrays always go to the NumPy reference, and so does everything on a machine without
-    Numba.
+    Numba. "wasm" is the reference with matrix products in WebAssembly (`numformer.webassembly`),
+    which are equal to the bit; it is the default in a browser.
 
     Raises
     ------
     ValueError
-        If `version` is neither.
+        If `version` is none of these, or cannot run here.
 
     Examples
     --------
@@ -46,8 +49,25 @@ def use(version):
     >>> use("numba")
     """
     global _version
-    check_choice("use", "version", version, ["numba", "numpy"])
+    check_choice("use", "version", version, ["numba", "numpy", "wasm"])
+    try:
+        if "wasm" in (version, _version):
+            set_loops(ours=version == "wasm")
+    except Unavailable as error:
+        raise ValueError(f"use: version='wasm' cannot run here: {error}.") from None
     _version = version
+
+
+def version_in_use():
+    """The version that `use` has chosen: "numba", "numpy" or "wasm".
+
+    Examples
+    --------
+    >>> with using("numpy"):
+    ...     version_in_use()
+    'numpy'
+    """
+    return _version
 
 
 @contextmanager
@@ -56,7 +76,7 @@ def using(version):
 
     Parameters
     ----------
-    version : "numba" or "numpy"
+    version : "numba", "numpy" or "wasm"
 
     Raises
     ------
@@ -348,3 +368,6 @@ def sums_of_squares(arrays):
 
 ACTIVATIONS = {name: (function(name), function(f"{name}_backward"))
                for name in reference.ACTIVATIONS}
+if sys.platform == "emscripten":
+    with suppress(ValueError):                        # a browser without vectors
+        use("wasm")

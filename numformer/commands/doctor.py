@@ -95,8 +95,10 @@ def blas():
     speed = f"{rate:.0f} GFLOP/s"
     built = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {"found": True})
     if found and not built.get("found"):
-        return result("BLAS", f"none in NumPy; {speed}", note="products are slow: its own loops "
-                      f"stand in for a BLAS, which others have ({'; '.join(found)})")
+        others = f"none in NumPy ({'; '.join(found)} elsewhere); {speed}"
+        if backend.version_in_use() == "wasm":
+            return result("BLAS", f"{others} with WebAssembly")
+        return result("BLAS", others, note="products are slow: NumPy's own loops stand in for it")
     if found:
         kind = os.environ.get("OPENBLAS_CORETYPE")
         return result("BLAS", f"{'; '.join(found)}; {speed} on one thread",
@@ -109,7 +111,9 @@ def products():
     """Which BLAS the kernels use, and why."""
     choice = backend.blas_choice()
     if choice is None:
-        return result("products", "NumPy's, as there are no kernels")
+        return result("products", "WebAssembly's, in place of NumPy's loops, with the same numbers"
+                      if backend.version_in_use() == "wasm" else
+                      "NumPy's, as there are no kernels")
     return result("products", f"{choice.label} in kernels: {choice.why}")
 
 

@@ -14,7 +14,7 @@ FLOORS = {
     "description": 0.5, "checks": 0.5, "underflow": 0.5, "finite": 0.5,
     "shapes_only": 0, "files": 0.2, "config": 1, "parameter": 1, "functional": 1,
     "specifications": 1.5,
-    "kernels": 2,
+    "kernels": 2, "webassembly": 2,
     "flat_parameters": 2, "backend": 3,
     "layers": 4, "weights": 4.5,
     "models": 5, "data": 5,

