@@ -4,7 +4,6 @@ From the folder of this page, `python pyodide_files.py speed_in_pyodide.py` prin
 """
 
 import numpy as np
-from js import process
 
 from numformer import backend, minimal
 from numformer.data import BlockStream
@@ -43,6 +42,8 @@ def one_page():
 
 def milliseconds(step, times=8):
     """Of a core, by node's clock, for the fastest of several."""
+    from js import process
+
     found = []
     for _ in range(times):
         started = process.cpuUsage()
