@@ -94,11 +94,12 @@ def blas():
             rate = max(rate, 2e-9 * 768 ** 3 / seconds(lambda: a @ a))
     speed = f"{rate:.0f} GFLOP/s"
     built = np.show_config(mode="dicts").get("Build Dependencies", {}).get("blas", {"found": True})
-    if found and not built.get("found"):
-        others = f"none in NumPy ({'; '.join(found)} elsewhere); {speed}"
+    if not built.get("found"):
+        elsewhere = f" ({'; '.join(found)} elsewhere)" if found else ""
         if backend.version_in_use() == "wasm":
-            return result("BLAS", f"{others} with WebAssembly")
-        return result("BLAS", others, note="products are slow: NumPy's own loops stand in for it")
+            return result("BLAS", f"none in NumPy{elsewhere}; {speed} with WebAssembly")
+        return result("BLAS", f"none in NumPy{elsewhere}; {speed}", note="products are slow: its "
+                      "own loops stand in for a BLAS")
     if found:
         kind = os.environ.get("OPENBLAS_CORETYPE")
         return result("BLAS", f"{'; '.join(found)}; {speed} on one thread",

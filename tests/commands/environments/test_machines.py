@@ -57,6 +57,9 @@ def test_a_machine_without_gives_the_same_results(name, notes, here, text, tmp_p
 @pytest.mark.parametrize("lacks, name, note", [
     (lambda patch: patch.setattr(backend, "blas_libraries", list), "BLAS",
      "its threads cannot be held: training may be slower, results are as usual"),
+    (lambda patch: patch.setattr(np, "show_config", lambda mode: {
+        "Build Dependencies": {"blas": {"name": "auto"}}}), "BLAS",
+     "products are slow: its own loops stand in for a BLAS"),
     (lambda patch: patch.setattr(backend, "can_start_threads", lambda: False), "threads",
      "loops stand in for them: slower, with the same results"),
     (lambda patch: patch.setattr(grading, "has_processes", lambda: False), "processes",
