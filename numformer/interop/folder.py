@@ -1,6 +1,7 @@
 """Folders of published models in and out: config.json, weights, and a tokenizer."""
 
 import json
+import warnings
 from math import prod
 from pathlib import Path
 from reprlib import repr as brief
@@ -16,13 +17,13 @@ from numformer.interop.families import FAMILIES
 from numformer.interop.sentence_folder import MODULES, read_modules, write_modules
 from numformer.interop.tensors import FLOATS, WEIGHTS, tensors_of
 from numformer.parameter import some_of
-from numformer.weights.keys import IGNORED
+from numformer.weights.keys import IGNORED, Ignored
 
 STRIP, BLOCK = 64, 2**17                              # columns; numbers
 SPARE = 2**20                                         # numbers that a folder may leave out
 
 
-def load(folder, dtype=None, tokenizer=True):
+def load(folder, dtype=None, tokenizer=True, note=warnings.warn):
     """A published model from its folder, as its model of ours; nothing is downloaded.
 
     Tensors are mapped from the file and copied into the parameters one after the other, so that
@@ -37,6 +38,9 @@ def load(folder, dtype=None, tokenizer=True):
         float16 and bfloat16 are widened.
     tokenizer : bool
         Whether to read the tokenizer, too; a folder whose tokenizer is not known is refused.
+    note : callable
+        It gets a line with the names of keys of config.json that nothing reads, if there are any;
+        a warning unless given.
 
     Returns
     -------
@@ -77,7 +81,7 @@ def load(folder, dtype=None, tokenizer=True):
         tensors[known] = found[name]
     wide = any(tensor.dtype == "F64" for tensor in tensors.values())
     try:
-        _check_sizes(family.flat(facts), tensors)
+        _check_sizes(family, family.flat(facts), tensors)
         config = family.config(facts, tensors, dtype or ("float64" if wide else "float32"),
                                **options or {})
         values = sum(prod(tensor.shape) for tensor in tensors.values())
@@ -91,6 +95,10 @@ def load(folder, dtype=None, tokenizer=True):
     zeros = {name: shape(config) for name, shape in family.zeros.items()}
     _check_tensors(folder, rows, parameters, tensors, family.copies_of(config), zeros)
     read = _tokenizer(folder) if tokenizer else None
+    unread = family.others(facts)
+    if unread:
+        note(f"{folder / CONFIG}: not read, as the class of {family.model_type} declares no "
+             f"{some_of(unread)}.")
 
     model.allocate()
 
@@ -213,11 +221,12 @@ class _Published:
         return theirs
 
 
-def _check_sizes(facts, tensors):
+def _check_sizes(family, facts, tensors):
     """A number larger than there are values would build a model without end."""
     values = sum(prod(tensor.shape) for tensor in tensors.values())
     for key, value in facts.items():
-        if type(value) is int and abs(value) > max(values, 2**24):
+        is_read = not isinstance(family.table.get(key, IGNORED), Ignored)
+        if is_read and type(value) is int and abs(value) > max(values, 2**24):
             raise ValueError(f"{key!r} = {value}, but the tensors hold {values} values")
 
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from typing import Callable
 
 from numformer.layers.blocks.local import SLIDING
-from numformer.weights.keys import COMMON, check_keys, flat, nested, read_keys, write_keys
+from numformer.weights.keys import COMMON, check_keys, flat, nested, others, read_keys, write_keys
 
 # Options that change how a model is trained or stored, not what it computes
 TRAINING_ONLY = ("dtype", "init_std", "dropout", "balance_weight", "router_z_weight",
@@ -98,6 +98,10 @@ class Family:
     def flat(self, facts):
         """The content of a config.json with the keys of its parts as ``part.key``."""
         return flat(facts, self.parts)
+
+    def others(self, facts):
+        """Keys of a config.json that nothing reads: see `keys.others`."""
+        return others(self.table, self.flat(facts))
 
     def config(self, facts, names, dtype, **options):
         """Our config for the content of a config.json and the names of the tensors.

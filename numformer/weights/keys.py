@@ -1,8 +1,9 @@
 """What the keys of a published config.json mean to us.
 
 Each key of a family's table is one of these: an `Option` of ours; something that must have a value
-(`Fixed`, `Derived`); or `IGNORED`, which does not change the mathematics. A key that is in no table
-might change it, and is refused by its name.
+(`Fixed`, `Derived`, `Old`); or `IGNORED`, which does not change the mathematics. A table has all
+keys that the published class declares. What else is in a file the published code does not read, and
+neither do we; `others` are named in one line, but for those of tools.
 """
 
 from reprlib import repr as brief
@@ -107,17 +108,25 @@ class Rows(Key):
 
 
 class Fixed(Key):
-    """The value must be one of these, of which the first is written."""
+    """The value must be one of these, of which the first is written; null is as good as false."""
 
     def __init__(self, *values, default=NOTHING):
         self.values, self.default = values, default
 
     def read(self, value, options):
-        if not any(type(value) is type(one) and value == one for one in self.values):
+        null = value is None and any(one is False for one in self.values)
+        if not null and not any(type(value) is type(one) and value == one for one in self.values):
             raise ValueError(f"must be {' or '.join(map(repr, self.values))}")
 
     def write(self, config):
         return self.values[0]
+
+
+class Old(Fixed):
+    """A key that must have one of these values where a file has it; it is not written."""
+
+    def write(self, config):
+        return NOTHING
 
 
 class Derived(Key):
@@ -151,6 +160,10 @@ class Written(Ignored):
         return self.function(config)
 
 
+# Of dropout in a part of the model; ours has one rate, which another key says
+RATE = Written(lambda config: config.dropout)
+
+
 class OtherName(Option):
     """Another name of an option, which may be missing and is not written."""
 
@@ -175,17 +188,46 @@ class Labels(Key):
         return {str(number): f"LABEL_{number}" for number in range(config.n_classes)}
 
 
-# Of every family: bookkeeping, labels of other heads, and how texts are generated
+# Of every family: what the base class of published configs wrote, in any of its versions, is about
+# names, labels, training, generated texts and memory
 COMMON = dict.fromkeys("""
-    _name_or_path architectures attn_implementation _attn_implementation begin_suppress_tokens
-    bos_token_id decoder_start_token_id do_sample dtype early_stopping eos_token_id
-    finetuning_task forced_bos_token_id forced_eos_token_id gradient_checkpointing id2label
-    initializer_factor initializer_range is_encoder_decoder label2id length_penalty max_length
-    min_length model_type n_ctx no_repeat_ngram_size num_beams num_labels output_attentions
-    output_hidden_states output_past pad_token_id prefix problem_type return_dict sep_token_id
-    task_specific_params temperature tokenizer_class top_k top_p torch_dtype torchscript
-    transformers_version use_cache use_return_dict
-""".split(), IGNORED)
+    architectures attn_implementation bad_words_ids begin_suppress_tokens bos_token_id
+    chunk_size_feed_forward cross_attention_hidden_size decoder_start_token_id diversity_penalty
+    do_sample dtype early_stopping encoder_no_repeat_ngram_size eos_token_id eos_token_ids
+    experts_implementation exponential_decay_length_penalty finetuning_task forced_bos_token_id
+    forced_eos_token_id gradient_checkpointing id2label initializer_factor initializer_range
+    is_decoder is_encoder_decoder label2id length_penalty max_length min_length model_type n_ctx
+    no_repeat_ngram_size num_beam_groups num_beams num_labels num_return_sequences
+    output_attentions output_hidden_states output_past output_scores pad_token_id prefix
+    problem_type remove_invalid_values repetition_penalty return_dict return_dict_in_generate
+    sep_token_id suppress_tokens task_specific_params temperature tf_legacy_loss
+    tie_word_embeddings tokenizer_class top_k top_p torch_dtype torchscript transformers_version
+    typical_p use_bfloat16 use_cache use_return_dict xla_device
+""".split(), IGNORED) | {
+    # Of other heads, other layers or other weights, unless they say that there are none
+    "add_cross_attention": Old(False), "pruned_heads": Old({}, None),
+    "quantization_config": Old(None), "rope_interleaved": Old(False),
+    "tie_encoder_decoder": Old(False)}
+
+# How keys of tools begin; a class declares none that begins with an underscore
+_TOOLS = ("_", "auto_map", "is_llama_config", "neftune_", "sentence_transformers", "transformers",
+          "unsloth")
+
+
+def others(table, facts):
+    """Keys of a config.json that a table does not have, and that no tool is known to write.
+
+    The published code does not read them.
+
+    Examples
+    --------
+    >>> others({"n_head": IGNORED}, {"n_head": 2, "_num_labels": 1, "surprise": 3})
+    ['surprise']
+    >>> others({}, {"transformers.js_config": {}, "unsloth_fixed": True})
+    []
+    """
+    return sorted(key for key in facts if key not in table and not any(
+        part.startswith(_TOOLS) for part in key.split(".")))
 
 
 def flat(facts, parts):
@@ -233,12 +275,8 @@ def read_keys(table, facts):
     Raises
     ------
     ValueError
-        For the first key that is not known, is missing, or has a value that ours cannot be.
+        For the first key that is missing, or has a value that ours cannot be.
     """
-    unknown = [key for key in facts if key not in table]
-    if unknown:
-        raise ValueError(f"the key {brief(unknown[0])} = {brief(facts[unknown[0]])} is not known, "
-                         "and might change the mathematics")
     options = {}
     for key, meaning in table.items():
         value = facts.get(key, meaning.default)

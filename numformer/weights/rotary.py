@@ -3,7 +3,7 @@
 import math
 from reprlib import repr as brief
 
-from numformer.weights.keys import NOTHING, Key, Option
+from numformer.weights.keys import NOTHING, Key, Old, Option
 
 # Published name -> ours, of the numbers that each kind of scaling has to have, and may have
 _FACTOR = {"factor": "factor"}
@@ -51,6 +51,8 @@ class Rotary(Key):
             options["rotary_base"] = finite_number("rope_theta", numbers.pop("rope_theta"))
         if self.share and "partial_rotary_factor" in numbers:
             Share().read(numbers.pop("partial_rotary_factor"), options)
+        if numbers.get("partial_rotary_factor") == 1:
+            del numbers["partial_rotary_factor"]
         needed = _NEEDED.get(kind, {})
         names = {**needed, **_OPTIONAL.get(kind, {})}
         unknown, missing = sorted(numbers.keys() - names), sorted(needed.keys() - numbers)
@@ -156,4 +158,4 @@ def _width(options):
 
 # The value of `rope_theta` may be inside of the others
 ROTARY = {"rope_theta": Option("rotary_base", 10000.0), "rope_parameters": Rotary(),
-          "rope_scaling": Rotary(written=True)}
+          "rope_scaling": Rotary(written=True), "partial_rotary_factor": Old(None, 1.0, 1)}

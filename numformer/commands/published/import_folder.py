@@ -52,7 +52,7 @@ def run(arguments):
     if not source.is_dir():
         raise UsageError(f"there is no folder {source}; give one with config.json and "
                          "model.safetensors.")
-    model, tokenizer = load(source)
+    model, tokenizer = load(source, note=lambda line: show_text(f"{line}\n", sys.stderr))
     kind = type(model).__name__
     if kind not in IMPORTED:
         raise UsageError(f"{source}: its model is a {kind}, but a run can hold one of "

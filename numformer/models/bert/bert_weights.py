@@ -2,7 +2,7 @@
 
 from numformer.models.bert.model import Bert
 from numformer.weights.family import Family
-from numformer.weights.keys import IGNORED, Derived, Fixed, Option, Rows
+from numformer.weights.keys import IGNORED, RATE, Fixed, Option, Rows
 from numformer.weights.operations import FLIPPED, TRANSPOSED, Part
 from numformer.weights.table import Row, linear, norm
 
@@ -14,12 +14,11 @@ _KEYS = {
     "intermediate_size": Option("d_hidden"), "layer_norm_eps": Option("epsilon", 1e-12),
     "initializer_range": Option("init_std", 0.02),
     "hidden_dropout_prob": Option("dropout", 0.1),
-    "attention_probs_dropout_prob": Derived(lambda c: c.dropout, 0.1),
+    "attention_probs_dropout_prob": RATE,
     "type_vocab_size": Option("segments", 2, least=1),
     "position_embedding_type": Fixed("absolute"), "is_decoder": Fixed(False),
     "add_cross_attention": Fixed(False), "tie_word_embeddings": Fixed(True),
-    "pruned_heads": Fixed({}),
-    **dict.fromkeys(("classifier_dropout", "chunk_size_feed_forward", "directionality",
+    **dict.fromkeys(("classifier_dropout", "directionality",
                      "pooler_fc_size", "pooler_num_attention_heads", "pooler_num_fc_layers",
                      "pooler_size_per_head", "pooler_type",
                      # of TinyBERT's files
@@ -118,8 +117,8 @@ DISTILBERT = Family(
         "dim": Option("d_model"), "n_layers": Option("n_layers"), "n_heads": Option("n_heads"),
         "hidden_dim": Option("d_hidden"), "initializer_range": Option("init_std", 0.02),
         "activation": Option("feedforward", "gelu", {"gelu": "gelu"}),
-        "dropout": Option("dropout", 0.1), "attention_dropout": Derived(lambda c: c.dropout, 0.1),
-        "tie_word_embeddings": Fixed(True), "pruned_heads": Fixed({}), "tie_weights_": Fixed(True),
+        "dropout": Option("dropout", 0.1), "attention_dropout": RATE,
+        "tie_word_embeddings": Fixed(True), "tie_weights_": Fixed(True),
         # Sinusoids are initial values of the table, which is in the file in any case
         **dict.fromkeys(("sinusoidal_pos_embds", "qa_dropout", "seq_classif_dropout"), IGNORED)},
     rows=_distilbert, prefix="distilbert.", head="vocab_projector.bias",

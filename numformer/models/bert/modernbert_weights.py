@@ -2,7 +2,7 @@
 
 from numformer.models.bert.model import MODERNBERT as OPTIONS, Bert
 from numformer.weights.family import Family
-from numformer.weights.keys import IGNORED, Derived, Fixed, Key, Option
+from numformer.weights.keys import IGNORED, RATE, Fixed, Key, Option
 from numformer.weights.local_layers import Base, GlobalEvery, LayerTypes, RotaryByLayer, Window
 from numformer.weights.operations import TRANSPOSED, Part
 from numformer.weights.table import Row, linear, norm
@@ -67,8 +67,7 @@ MODERNBERT = Family(
         "local_rope_theta": Base("local_rotary_base", or_global=True),
         "rope_parameters": RotaryByLayer(scaled=False), "rope_scaling": Fixed(None),
         "embedding_dropout": Option("dropout", 0.0),
-        "attention_dropout": Derived(lambda c: c.dropout, 0.0),
-        "mlp_dropout": Derived(lambda c: c.dropout, 0.0),
+        "attention_dropout": RATE, "mlp_dropout": RATE,
         **dict.fromkeys(("attention_bias", "mlp_bias", "norm_bias", "classifier_bias"),
                         Fixed(False)),
         "decoder_bias": Fixed(True), "tie_word_embeddings": Fixed(True),

@@ -5,7 +5,7 @@ from numformer.models.clip.model import CLIP as Model
 from numformer.models.clip.text_encoder import CLIPTextEncoder
 from numformer.models.vision_transformer.model import VisionTransformer
 from numformer.weights.family import Family
-from numformer.weights.keys import IGNORED, Fixed, Key, Option, Same
+from numformer.weights.keys import IGNORED, Fixed, Key, Option, Same, Written
 from numformer.weights.operations import CONVOLUTION, Leading, Part
 from numformer.weights.table import Row, linear, norm
 
@@ -69,18 +69,9 @@ def _rows(config):
     yield Row("logit_scale", "logit_scale")
 
 
-_BOTH = {
-    "attention_dropout": Fixed(0.0, 0), "add_cross_attention": Fixed(False),
-    "is_decoder": Fixed(False), "pruned_heads": Fixed({}),
-    # In old files: generation, and rates that the published model does not have; the width of the
-    # projections is that of the whole model
-    **dict.fromkeys(("bad_words_ids", "chunk_size_feed_forward", "cross_attention_hidden_size",
-                     "diversity_penalty", "dropout", "encoder_no_repeat_ngram_size",
-                     "exponential_decay_length_penalty", "num_beam_groups", "num_return_sequences",
-                     "output_scores", "projection_dim", "remove_invalid_values",
-                     "repetition_penalty", "return_dict_in_generate", "suppress_tokens",
-                     "tf_legacy_loss", "tie_encoder_decoder", "tie_word_embeddings", "typical_p",
-                     "use_bfloat16"), IGNORED)}
+# The width of the projections is that of the whole model; rates of dropout are of old files
+_BOTH = {"attention_dropout": Written(lambda c: 0.0), "add_cross_attention": Fixed(False),
+         "is_decoder": Fixed(False), "projection_dim": IGNORED, "dropout": IGNORED}
 _TEXT = {
     **_BOTH, "model_type": Fixed("clip_text_model"),
     "vocab_size": Option("vocab_size", 49408), "hidden_size": Option("text_width", 512),

@@ -2,7 +2,7 @@
 
 from numformer.models.decoder.model import Decoder
 from numformer.weights.family import Family
-from numformer.weights.keys import IGNORED, Derived, Fixed, Option
+from numformer.weights.keys import IGNORED, RATE, Fixed, Option
 from numformer.weights.operations import Part
 from numformer.weights.table import Row, norm
 
@@ -13,8 +13,7 @@ _KEYS = {
     "layer_norm_epsilon": Option("epsilon", 1e-5),
     "initializer_range": Option("init_std", 0.02),
     # One rate for all three; the published models have 0.1 for each
-    "resid_pdrop": Option("dropout", 0.1), "embd_pdrop": Derived(lambda c: c.dropout, 0.1),
-    "attn_pdrop": Derived(lambda c: c.dropout, 0.1),
+    "resid_pdrop": Option("dropout", 0.1), "embd_pdrop": RATE, "attn_pdrop": RATE,
     "tie_word_embeddings": Fixed(True),
     **dict.fromkeys(("summary_activation", "summary_first_dropout", "summary_hidden_size",
                      "summary_proj_to_labels", "summary_type", "summary_use_proj"), IGNORED)}

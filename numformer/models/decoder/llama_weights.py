@@ -2,7 +2,7 @@
 
 from numformer.models.decoder.model import Decoder
 from numformer.weights.family import Family
-from numformer.weights.keys import IGNORED, Fixed, Option
+from numformer.weights.keys import IGNORED, Fixed, Option, Written
 from numformer.weights.local_layers import Base, GlobalEvery, LayerTypes, RotaryByLayer, Window
 from numformer.weights.rotary import ROTARY, HeadWidth, PreAttention
 from numformer.weights.table import Row, linear, norm
@@ -15,7 +15,7 @@ _KEYS = {
     "num_key_value_heads": Option("n_kv_heads"), "hidden_act": Fixed("silu"),
     "initializer_range": Option("init_std", 0.02), "rms_norm_eps": Option("epsilon", 1e-6),
     "tie_word_embeddings": Option("tied", False), **ROTARY,
-    "attention_dropout": Fixed(0.0, 0),
+    "attention_dropout": Written(lambda c: 0.0),
     "head_dim": HeadWidth()}
 _COPIES = {"lm_head.weight": "model.embed_tokens.weight"}
 _BUFFERS = r"(model\.)?(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq"
@@ -79,13 +79,13 @@ MIXTRAL = _family(
     num_local_experts=Option("n_experts", 8, least=2),
     num_experts_per_tok=Option("experts_per_token", 2), rms_norm_eps=Option("epsilon", 1e-5),
     rope_theta=Option("rotary_base", 1000000.0), sliding_window=Window(),
-    output_router_logits=Fixed(False), router_jitter_noise=Fixed(0.0, 0),
-    router_aux_loss_coef=IGNORED)
+    **dict.fromkeys(("output_router_logits", "router_aux_loss_coef", "router_jitter_noise"),
+                    IGNORED))
 
 _GEMMA = dict(feedforward="geglu_tanh", unit_offset=True, embedding_scale=True)
 _GEMMA_KEYS = dict(
     head_dim=HeadWidth(256), tie_word_embeddings=Option("tied", True), attention_bias=Fixed(False),
-    use_bidirectional_attention=Fixed(False, None), cache_implementation=IGNORED)
+    use_bidirectional_attention=Fixed(False), cache_implementation=IGNORED)
 _GEMMA2_KEYS = dict(
     **_GEMMA_KEYS, hidden_act=Fixed("gelu_pytorch_tanh", default="gelu_pytorch_tanh"),
     hidden_activation=Fixed("gelu_pytorch_tanh", default="gelu_pytorch_tanh"),

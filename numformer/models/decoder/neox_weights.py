@@ -3,7 +3,7 @@
 from numformer.models.bert.bert_weights import ACTIVATIONS
 from numformer.models.decoder.model import Decoder
 from numformer.weights.family import Family
-from numformer.weights.keys import IGNORED, NOTHING, Derived, Fixed, Option, OtherName
+from numformer.weights.keys import IGNORED, NOTHING, RATE, Derived, Fixed, Option, OtherName
 from numformer.weights.operations import TRANSPOSED, Heads
 from numformer.weights.rotary import ROTARY, Rotary, Share
 from numformer.weights.table import Row, linear, norm
@@ -50,13 +50,13 @@ GPT_NEOX = Family(
         "hidden_act": Option("feedforward", "gelu", {**ACTIVATIONS, "gelu_fast": "gelu_tanh"}),
         "layer_norm_eps": Option("epsilon", 1e-5), "initializer_range": Option("init_std", 0.02),
         "hidden_dropout": Option("dropout", 0.0),
-        "attention_dropout": Derived(lambda c: c.dropout, 0.0),
+        "attention_dropout": RATE,
         "use_parallel_residual": Option("parallel_residual", True),
         "tie_word_embeddings": Option("tied", False), "attention_bias": Fixed(True),
         "rotary_pct": Share(0.25), "rotary_emb_base": Option("rotary_base", 10000),
         **ROTARY, "rope_parameters": Rotary(share=True),
         "rope_theta": Derived(lambda c: c.rotary_base),
-        **dict.fromkeys(("classifier_dropout", "is_decoder"), IGNORED)},
+        "classifier_dropout": IGNORED},
     rows=_neox, copies={"embed_out.weight": "gpt_neox.embed_in.weight"}, prefix="gpt_neox.",
     renamed={"lm_head.weight": "embed_out.weight"},
     buffers=r"(gpt_neox\.)?layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)")
@@ -72,7 +72,7 @@ BLOOM = Family(
         "n_head": Option("n_heads", NOTHING), "num_attention_heads": OtherName("n_heads"),
         "n_inner": Fixed(None), "layer_norm_epsilon": Option("epsilon", 1e-5),
         "initializer_range": Option("init_std", 0.02), "hidden_dropout": Option("dropout", 0.0),
-        "attention_dropout": Derived(lambda c: c.dropout, 0.0),
+        "attention_dropout": RATE,
         "apply_residual_connection_post_layernorm": Fixed(False),
         "tie_word_embeddings": Fixed(True),
         **dict.fromkeys(("attention_softmax_in_fp32", "bias_dropout_fusion", "pretraining_tp",

@@ -5,7 +5,7 @@ from numformer.models.encoder_decoder.config import BART as OPTIONS
 from numformer.models.encoder_decoder.model import EncoderDecoder
 from numformer.models.encoder_decoder.t5_weights import DecoderLayers, EncoderLayers
 from numformer.weights.family import Family
-from numformer.weights.keys import IGNORED, NOTHING, Derived, Fixed, Option, Written
+from numformer.weights.keys import IGNORED, RATE, Derived, Fixed, Old, Option
 from numformer.weights.operations import Part
 from numformer.weights.table import Row, linear, norm
 
@@ -15,13 +15,6 @@ _CROSS = tuple((f"cross_{ours}", theirs.replace("self", "encoder")) for ours, th
 _FEEDFORWARD = ("feedforward.hidden", "fc1"), ("feedforward.output", "fc2")
 _NORMS = ("self_attn_layer_norm", "encoder_attn_layer_norm", "final_layer_norm")
 UNUSED = 2                                            # first rows of a table of positions
-
-
-class Old(Fixed):
-    """A key of old files, which is not written."""
-
-    def write(self, config):
-        return NOTHING
 
 
 def _stack(config, ours, theirs, name, n_layers, linears, norms):
@@ -67,7 +60,7 @@ def _family(name, architecture, norm_first):
             "scale_embedding": Option("embedding_scale", False),
             "init_std": Option("init_std", 0.02), "dropout": Option("dropout", 0.1),
             # Ours has one rate; the others, like layerdrop, matter in training alone
-            "attention_dropout": Written(lambda c: c.dropout),
+            "attention_dropout": RATE,
             **dict.fromkeys(("activation_dropout", "classif_dropout", "classifier_dropout",
                              "encoder_layerdrop", "decoder_layerdrop"), IGNORED),
             "normalize_before": Old(norm_first), "add_final_layer_norm": Old(norm_first),
@@ -75,8 +68,7 @@ def _family(name, architecture, norm_first):
             "extra_pos_embeddings": Old(UNUSED), "add_bias_logits": Old(False),
             "do_blenderbot_90_layernorm": Old(False), "is_decoder": Fixed(False),
             "is_encoder_decoder": Fixed(True), "tie_word_embeddings": Fixed(True),
-            **dict.fromkeys(("_num_labels", "force_bos_token_to_be_generated", "save_step"),
-                            IGNORED)},
+            **dict.fromkeys(("force_bos_token_to_be_generated", "save_step"), IGNORED)},
         rows=_rows, prefix="model.", buffers=r"(model\.)?(en|de)coder\.version",
         zeros={"final_logits_bias": lambda c: (1, c.vocab_size)},
         copies=dict.fromkeys(("model.encoder.embed_tokens.weight", "lm_head.weight",

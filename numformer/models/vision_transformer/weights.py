@@ -6,7 +6,7 @@ from dataclasses import replace
 from numformer.models.bert.bert_weights import ACTIVATIONS
 from numformer.models.vision_transformer.model import VisionTransformer
 from numformer.weights.family import Family
-from numformer.weights.keys import IGNORED, Derived, Fixed, Labels, Option
+from numformer.weights.keys import IGNORED, RATE, Fixed, Labels, Option
 from numformer.weights.operations import CONVOLUTION, Leading, Part
 from numformer.weights.table import Row, linear, norm
 
@@ -68,7 +68,7 @@ VIT = Family(
         "hidden_act": Option("feedforward", "gelu", ACTIVATIONS), "qkv_bias": Fixed(True),
         "layer_norm_eps": Option("epsilon", 1e-12), "initializer_range": Option("init_std", 0.02),
         "hidden_dropout_prob": Option("dropout", 0.0),
-        "attention_probs_dropout_prob": Derived(lambda c: c.dropout, 0.0),
+        "attention_probs_dropout_prob": RATE,
         **dict.fromkeys(("encoder_stride", "pooler_act", "pooler_output_size"), IGNORED)},
     rows=_vit, prefix="vit.", buffers=r"vit\.pooler\.dense\.\w+")
 

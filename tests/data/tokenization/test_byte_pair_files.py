@@ -116,7 +116,7 @@ def test_any_other_value_is_refused_or_is_a_tokenizer(name):
     ("llama1", ("post_processor", "special_tokens"), {}, "names '<s>'"),
     ("gemma", ("pre_tokenizer", "behavior"), "Merged", "behavior='Merged'"),
     ("clip", ("pre_tokenizer", "pretokenizers", 0, "pattern", "Regex"), r"\w+", "from '"),
-    ("clip", ("model", "vocab"), {"a": 0}, "no token for the byte"),
+    ("clip", ("model", "vocab"), {"a": 0}, "does not hold unk_token="),
     ("gpt1", ("pre_tokenizer", "type"), "UnicodeScripts", "the type 'UnicodeScripts'"),
     ("gpt1", ("decoder", "suffix"), "", "empty suffix"),
     ("bloom", ("post_processor", "type"), "Other", "the type 'Other'")])

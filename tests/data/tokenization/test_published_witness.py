@@ -12,6 +12,7 @@ from odd_texts import ODD, prose, texts
 from numformer.data import (
     BytePairTokenizer, PublishedTokenizer, UnigramTokenizer, WordPieceTokenizer, load_tokenizer,
     save_tokenizer)
+from numformer.data.tokenizers.byte_merges import CHARACTER_OF
 from numformer.data.tokenizers.published import published
 from numformer.data.tokenizers.splitting import REGEX_OF
 
@@ -124,6 +125,23 @@ def test_what_is_saved_loads_there_and_here(both, tmp_path):
          load_tokenizer(tmp_path), PROSE[:20_000])
     save_tokenizer(load_tokenizer(tmp_path), tmp_path)
     assert (tmp_path / "tokenizer.json").read_bytes() == first
+
+
+def test_a_vocabulary_without_some_bytes():
+    """SmolLM's lacks tokens of 21 bytes, and has no unknown token: they are left out of the ids."""
+    absent = {4, 6, 19, 20, 22, 29, 192, 193, 241, 242, *range(245, 256)}
+    facts = published(BytePairTokenizer.of(PROSE[:20_000], 200, ("<end>",), split="gpt2",
+                                           order="gpt2")).description
+    model, gone = facts["model"], {CHARACTER_OF[byte] for byte in absent}
+    names = [name for name in model["vocab"] if name not in gone]
+    model = dict(model, vocab={name: i for i, name in enumerate(names)})
+    facts = dict(facts, model=model, added_tokens=[
+        token | {"id": model["vocab"][token["content"]]} for token in facts["added_tokens"]])
+    theirs, ours = tokenizers.Tokenizer.from_str(json.dumps(facts)), PublishedTokenizer(facts)
+    assert len(absent) == 21 and ours.encode("\x04\x1d").tolist() == []
+    for text in ["a\x04b \U000fffff!", *ODD]:
+        same(theirs, ours, text)
+    assert ours.n_characters(ours.encode("abc")) is None, "texts do not come back"
 
 
 # ---- ours, trained here --------------------------------------------------------------------------

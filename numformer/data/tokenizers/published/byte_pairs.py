@@ -160,12 +160,11 @@ def read_byte_pairs(facts, byte_level):
     if not prefix.isascii():
         raise ValueError(f"tokenizer.json: model BPE has continuing_subword_prefix={prefix[:40]!r},"
                          " which is not supported; supported are characters of ASCII.")
-    missing = [byte for byte, character in CHARACTER_OF.items() if byte_level and any(
-        before + character + after not in ids for before in {"", prefix} for after in {"", suffix})]
-    if missing and unknown not in ids:
-        raise ValueError(f"tokenizer.json: model.vocab has no token for the byte {missing[0]}; "
-                         "byte-level BPE needs all 256, or an unk_token.")
-    if unknown not in (None, *ids) and not byte_level:
+    missing = byte_level and any(
+        before + character + after not in ids for character in CHARACTER_OF.values()
+        for before in {"", prefix} for after in {"", suffix})
+    # Bytes without a token are left out where there is no unknown token, as in Tokenizers
+    if unknown not in (None, *ids) and (missing or not byte_level):
         raise ValueError(f"tokenizer.json: model.vocab does not hold unk_token={unknown[:40]!r}.")
     return BytePairModel(ids, _rules(merges, ids, prefix), ids.get(unknown), fuse, byte_fallback,
                          prefix, suffix, whole, byte_level)
