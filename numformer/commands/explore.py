@@ -15,6 +15,7 @@ from numformer.explorer import explore
 from numformer.explorer.live import BITS
 from numformer.explorer.page import MOST
 from numformer.files import write_atomically
+from numformer.recipes import TextTask
 from numformer.runs import load_run
 from numformer.terminal import printable
 
@@ -74,13 +75,15 @@ def run(arguments):
 
 def cut(task, model, tokenizer, arguments):
     """(text, note): the part of a text to use, and a note if that is not all of it."""
-    ids = task.source_ids(tokenizer, arguments.text)
+    # Parts are cut from the text alone, without what a template has around it
+    ids = (tokenizer.encode(arguments.text) if isinstance(task, TextTask)
+           else task.source_ids(tokenizer, arguments.text))
     longest = task.max_tokens(model.config)
     most, start = min(arguments.most, longest or arguments.most), arguments.start
     if start >= len(ids):
         raise UsageError(f"--start {start} must be less than the number of tokens of --text, "
                          f"{len(ids)}.")
-    if start == 0 and len(ids) <= most:
+    if start == 0 and len(task.source_ids(tokenizer, arguments.text)) <= most:
         return arguments.text, ""
     for stop in range(min(start + most, len(ids)), start, -1):
         part = tokenizer.decode(ids[start:stop])

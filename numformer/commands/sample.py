@@ -13,7 +13,9 @@ from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
 from numformer.commands.shared.run_arguments import (
     add_run_arguments, add_weights_argument, smaller_weights)
-from numformer.generation import check_sampling, generate
+from numformer.generation import generate
+from numformer.commands.shared.sampling import (
+    add_sampling_arguments, check_sampling_arguments, sampling)
 from numformer.layers.token_step import UnknownPart
 from numformer.recipes import PairTask, TextTask, first_prompt
 from numformer.runs import load_run
@@ -27,16 +29,9 @@ def add_arguments(parser):
     parser.add_argument("--prompt", default=None, help="text to continue (default: a new line), or "
                         "to answer (default: held-out text)")
     parser.add_argument("--tokens", type=int, default=None, metavar="N",
-                        help="number of tokens to generate (default: 500); of an answer, the most "
-                        "(default: the task's)")
-    parser.add_argument("--temperature", type=float, default=0.8, metavar="X", help="sampling "
-                        "temperature; 0 for greedy (default: 0.8)")
-    parser.add_argument("--top-k", type=int, default=None, metavar="K",
-                        help="sample from the K most likely tokens")
-    parser.add_argument("--top-p", type=float, default=None, metavar="P", help="sample from the "
-                        "most likely tokens that sum to probability P")
-    parser.add_argument("--seed", type=int, default=0, metavar="N",
-                        help="seed of the sampling (default: 0)")
+                        help="number of tokens to generate (default: 500), fewer where a published "
+                        "model ends its text; of an answer, the most (default: the task's)")
+    add_sampling_arguments(parser)
     add_weights_argument(parser, "how weights are stored while text is generated: fewer bits are "
                          "faster and cost loss, see eval --weights")
 
@@ -45,16 +40,15 @@ def add_arguments(parser):
 def run(arguments):
     if arguments.prompt == "":
         raise UsageError("--prompt is empty; give at least one character, or leave it out.")
+    check_sampling_arguments("sample", arguments)
     try:
-        check_whole("sample", "--seed", arguments.seed, least=0)
         tokens = DEFAULT_TOKENS if arguments.tokens is None else arguments.tokens
         check_whole("sample", "--tokens", tokens, least=0)
-        check_sampling(arguments.temperature, arguments.top_k, arguments.top_p)
     except ValueError as error:
         raise UsageError(str(error)) from None
     if tokens > MOST_TOKENS:
         raise UsageError(f"sample: --tokens={tokens} must be at most {MOST_TOKENS:,}.")
-    model, tokenizer, _, task = load_run(arguments.run, arguments.best)
+    model, tokenizer, facts, task = load_run(arguments.run, arguments.best)
     weights = smaller_weights(arguments)
     if weights is not None and not hasattr(model, "new_cache"):
         raise UsageError(f"sample: --weights={weights} is for decoders; leave it out.")
@@ -62,17 +56,23 @@ def run(arguments):
         return _answer(task, model, tokenizer, arguments)
     prompt = first_prompt(tokenizer) if arguments.prompt is None else arguments.prompt
     try:
-        ids = tokenizer.encode(prompt)
+        ids = tokenizer.prompt_ids(prompt)
     except ValueError as error:
         raise UsageError(f"--prompt: {error}") from None
     rng = np.random.default_rng(arguments.seed)
-    started, texts = time.perf_counter(), []
+    temperature, top_k, top_p, end = sampling(arguments, facts, model)
+    started, texts, n_tokens = time.perf_counter(), [], 0
+
+    def counted(tokens):
+        nonlocal n_tokens
+        for n_tokens, token in enumerate(tokens, 1):
+            yield token
+
     if not arguments.json:
         show_text(prompt, sys.stdout)
     try:
-        chosen = generate(model, ids, tokens, rng, arguments.temperature, arguments.top_k,
-                          arguments.top_p, weights)
-        for text in tokenizer.decode_stream(chosen, after=ids):
+        chosen = generate(model, ids, tokens, rng, temperature, top_k, top_p, weights, end)
+        for text in tokenizer.decode_stream(counted(chosen), after=ids):
             texts.append(text)
             if not arguments.json:
                 show_text(text, sys.stdout)
@@ -80,7 +80,7 @@ def run(arguments):
         raise UsageError(f"sample: {error}") from None
     seconds = time.perf_counter() - started
     if arguments.json:
-        print_json({"text": prompt + "".join(texts), "tokens": tokens,
+        print_json({"text": prompt + "".join(texts), "tokens": n_tokens,
                     "seconds": round(seconds, 3), "weights": arguments.weights})
     else:
         show_text("\n", sys.stdout)

@@ -169,8 +169,9 @@ def write_tensors(path, entries, metadata, most=MOST_HEADER):
     ----------
     path : path
     entries : iterable of (name, dtype, shape, callable)
-        The callable returns the array; one is in memory at a time. The bytes are those of the
-        library where dtypes are in the order of `DTYPES`, and names in order for each.
+        The dtype is NumPy's, or "BF16" for bits of bfloat16. The callable returns the array; one is
+        in memory at a time. The bytes are those of the library where dtypes are in the order of
+        `DTYPES`, and names in order for each.
     metadata : dict of str to str
     most : int
         Largest size of the header, in bytes.
@@ -184,11 +185,13 @@ def write_tensors(path, entries, metadata, most=MOST_HEADER):
     """
     header, start, arrays = {"__metadata__": metadata}, 0, []
     for name, dtype, shape, array in entries:
-        dtype = np.dtype(dtype).newbyteorder("<")
+        kind = dtype if dtype == "BF16" else None
+        dtype = DTYPES[kind] if kind else np.dtype(dtype).newbyteorder("<")
         if dtype not in _NAMES:
             raise ValueError(f"{name} is {dtype}, which safetensors does not have.")
         end = start + prod(shape) * dtype.itemsize
-        header[name] = {"dtype": _NAMES[dtype], "shape": list(shape), "data_offsets": [start, end]}
+        header[name] = {"dtype": kind or _NAMES[dtype], "shape": list(shape),
+                        "data_offsets": [start, end]}
         arrays.append((dtype, array))
         start = end
     text = json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode()

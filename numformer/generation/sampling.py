@@ -141,8 +141,8 @@ def generate(model, ids, tokens, rng=None, temperature=1.0, top_k=None, top_p=No
     weights : "bfloat16" or "int8", optional
         Read weights of fewer bits, for speed: see `numformer.functional.quantization`, and
         `rounded_weights` for the loss that it costs.
-    end : int, optional
-        The id of the token that ends a text, such as EOS. It is not yielded.
+    end : int or sequence of int, optional
+        The id of the token that ends a text, such as EOS, or of several. It is not yielded.
 
     Yields
     ------
@@ -191,9 +191,9 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
         As in `choose_token`.
     weights : "bfloat16" or "int8", optional
         As in `generate`.
-    end : int, optional
-        The id of the token that ends a text. A text that has ended yields it from then on, and
-        nothing is yielded once all have ended.
+    end : int or sequence of int, optional
+        The id of the token that ends a text, or of several. A text that has ended yields the one
+        that ended it from then on, and nothing is yielded once all have ended.
 
     Yields
     ------
@@ -222,9 +222,10 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
     if not texts or len(rngs) != len(texts):
         raise ValueError(f"generate_batch: {len(texts)} prompts and {len(rngs)} generators; give "
                          "at least one prompt, and a generator each.")
-    if end is not None:
-        check_ids("generate", "end", np.array([end]), model.config.vocab_size)
-    ended = np.zeros(len(texts), bool)
+    ends = np.atleast_1d(np.array([] if end is None else end))
+    if ends.size:
+        check_ids("generate", "end", ends, model.config.vocab_size)
+    ended, chosen = np.zeros(len(texts), bool), None
     last = {"last": True} if hasattr(model, "new_cache") else {}      # of a prompt, one is enough
     cache = None if weights is None else _cache_of(model, weights)
     starts = None                                          # first cached token of each text
@@ -241,10 +242,10 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
         with nullcontext() if getattr(cache, "is_compiled", False) else one_blas_thread(), quiet():
             logits, cache = model.step(*left_padded(new, cache), **last)
         logits = next_logits("generate", model, logits)               # (B, V)
-        chosen = choose_tokens(logits, rngs, temperature, top_k, top_p)
-        if end is not None:
-            chosen = np.where(ended, end, chosen)
-            ended = chosen == end
+        before, chosen = chosen, choose_tokens(logits, rngs, temperature, top_k, top_p)
+        if ends.size:
+            chosen = np.where(ended, before, chosen) if ended.any() else chosen
+            ended = np.isin(chosen, ends)
             if ended.all():
                 return
         for text, token in zip(texts, chosen):

@@ -2,6 +2,10 @@
 
 from numformer.interop.families import FAMILIES
 from numformer.weights.family import Family
+from numformer.interop.chat_template import ChatTemplate, chat_template
 from numformer.interop.folder import family_of, gradients, load, save
+from numformer.interop.published_files import read_published
+from numformer.interop.text_settings import TextSettings, text_settings
 
-__all__ = ["FAMILIES", "Family", "family_of", "gradients", "load", "save"]
+__all__ = ["FAMILIES", "ChatTemplate", "Family", "TextSettings", "chat_template", "family_of",
+           "gradients", "load", "read_published", "save", "text_settings"]

@@ -12,8 +12,10 @@ from numformer.analysis.counting import model_of_shapes
 from numformer.backend import run_side_by_side
 from numformer.files import undone_after_errors, write_atomically
 from numformer.files.tensors import widened, write_tensors
+from numformer.functional.quantization import from_bfloat16, to_bfloat16
 from numformer.interop.config_file import CONFIG, family_of_folder, read_config
 from numformer.interop.families import FAMILIES
+from numformer.interop.published_files import merged_config, write_published
 from numformer.interop.sentence_folder import MODULES, read_modules, write_modules
 from numformer.interop.tensors import FLOATS, WEIGHTS, tensors_of
 from numformer.parameter import some_of
@@ -118,7 +120,7 @@ def load(folder, dtype=None, tokenizer=True, note=warnings.warn):
     return model, read
 
 
-def save(model, tokenizer, folder, family=None, more=None):
+def save(model, tokenizer, folder, family=None, more=None, dtype=None, published=None):
     """Write a model as a folder that transformers loads, and a `SentenceBert` as one that
     sentence-transformers loads.
 
@@ -133,32 +135,47 @@ def save(model, tokenizer, folder, family=None, more=None):
         given.
     more : dict, optional
         Keys of config.json that are no options of the model, such as ``eos_token_id``.
+    dtype : {"bfloat16", "float16", "float32", "float64"}, optional
+        Of the weights in the file, rounded to the nearest. Unless given, that of the published
+        config.json where all weights still are such numbers, and else that of the model.
+    published : dict, optional
+        Files of the folder that the model came from, as from `read_published`: they are written
+        again, and config.json keeps what it says besides the options of the model.
 
     Raises
     ------
     ValueError
-        If no family has the options of the model, or one of `more` might be an option; then
-        nothing is written.
+        If no family has the options of the model, one of `more` might be an option, or a weight
+        is too large for float16; then nothing is written.
     OSError
         If a file cannot be written; then no other one stays.
     """
     folder, family, more = Path(folder), family_of(model, family), more or {}
+    published = published or {}
+    if dtype not in (None, *_STORED):
+        raise ValueError(f"save: dtype={dtype!r} must be one of {', '.join(_STORED)}.")
     for key in more:
         if family.table.get(key) is not IGNORED:
             raise ValueError(f"save: the key {key!r} cannot be added, as it may change the model.")
     for name in (CONFIG, WEIGHTS, MODULES):
         if (folder / name).exists():
             raise ValueError(f"save: {folder} has a {name} already; give a new folder.")
-    arrays, dtype = _Published(model, family), np.dtype(model.config.dtype)
+    arrays = _Published(model, family)
+    dtype = dtype or _dtype_of(published.get(CONFIG, {}), arrays, model.config.dtype)
+    kind, stored = _STORED[dtype]
+    facts = family.facts(model.config) | {"torch_dtype": dtype}
+    if published.get(CONFIG):
+        facts = merged_config(facts, published[CONFIG], family, model.config)
     with undone_after_errors(folder):
         if tokenizer is not None:
             _save_tokenizer(tokenizer, folder)
-        write_tensors(folder / WEIGHTS, [(name, dtype, shape, lambda name=name: arrays[name])
-                                         for name, shape in arrays.shapes.items()],
-                      {"format": "pt"})
+        write_tensors(folder / WEIGHTS, [
+            (name, kind, shape, lambda name=name: stored(name, arrays[name]))
+            for name, shape in arrays.shapes.items()], {"format": "pt"})
         if family.kind == "SentenceBert":
             write_modules(model.config, folder)
-        facts = json.dumps({**family.facts(model.config), **more}, indent=2, sort_keys=True)
+        write_published(published, folder, tokenizer is not None)
+        facts = json.dumps({**facts, **more}, indent=2, sort_keys=True)
         write_atomically(folder / CONFIG, f"{facts}\n".encode())
 
 
@@ -197,6 +214,39 @@ def family_of(model, name=None):
         raise ValueError("the model has other layers than its config says, as a recipe may change "
                          "them; only a model that is as its config says can be written.")
     return nearest
+
+
+def _as_it_is(name, array):
+    return array
+
+
+def _in_half(name, array):
+    with np.errstate(over="ignore"):
+        half = array.astype(np.float16)
+    if not np.array_equal(np.isfinite(half), np.isfinite(array)):
+        raise ValueError(f"save: {name} holds numbers that are too large for float16; use "
+                         "bfloat16.")
+    return half
+
+
+# How numbers are stored: the dtype of the file, and its numbers of ours
+_STORED = {"bfloat16": ("BF16", lambda name, array: to_bfloat16(array)),
+           "float16": ("<f2", _in_half), "float32": ("<f4", _as_it_is),
+           "float64": ("<f8", _as_it_is)}
+
+
+def _dtype_of(facts, arrays, own):
+    """The dtype of a published config.json, if all arrays can be stored in it as they are."""
+    found = facts.get("torch_dtype", facts.get("dtype"))
+    if found == "bfloat16":
+        fits = all(np.array_equal(from_bfloat16(to_bfloat16(arrays[name])), arrays[name])
+                   for name in arrays.shapes)
+    else:
+        with np.errstate(over="ignore"):
+            fits = found == "float16" and all(
+                np.array_equal(arrays[name].astype(np.float16), arrays[name])
+                for name in arrays.shapes)
+    return found if fits else own
 
 
 class _Published:

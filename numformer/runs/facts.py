@@ -10,13 +10,14 @@ from dataclasses import fields
 
 from numformer.analysis.counting import model_of_shapes
 from numformer.checks import check_whole
+from numformer.interop.published_files import check_published
 from numformer.models import KINDS
 from numformer.parameter import Layer, part_of, some_of
 from numformer.training import TrainingConfig
 from numformer.training.trainer import PROGRESS
 
 KEYS = {"preset", "task", "data", "model", "recipe", "training", "tokenizer", "from", "teacher",
-        "before", "progress", "blas"}
+        "before", "progress", "blas", "published"}
 DATA = ("argument", "name", "sha256", "characters")
 LEAST_LIMIT = 2**17                                   # for sizes without arrays: context, window
 SPARE = 2**10                                         # arrays and numbers more than there are
@@ -45,6 +46,7 @@ def check_facts(facts):
             raise ValueError(f"{key} is {value!r}, but must be a text")
     _check_digits("data", data)
     check_whole("data", "characters", data["characters"], least=0)
+    check_published(facts.get("published", {}))
     if "teacher" in facts:
         _known("teacher", facts["teacher"], {"run", "sha256"})
         run = facts["teacher"]["run"]

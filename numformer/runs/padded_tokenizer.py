@@ -35,6 +35,13 @@ class PaddedTokenizer(Tokenizer):
     def encode_with(self, names, text):
         return self.tokenizer.encode_with(names, text)
 
+    def prompt_ids(self, text):
+        return self.tokenizer.prompt_ids(text)
+
+    @property
+    def first_ids(self):
+        return self.tokenizer.first_ids
+
     def decode(self, ids):
         return self.tokenizer.decode(self._of_texts(self._checked_ids(ids)))
 

@@ -141,6 +141,11 @@ class Family:
         return {name: value for name, value in wanted.items()
                 if own[name] != value and name not in (*TRAINING_ONLY, *self.elsewhere)}
 
+    def same(self, config, other):
+        """Whether two configs are of the same model, whatever their spelling and training."""
+        one, two = (_comparable(each) for each in (config, other))
+        return all(one[name] == two[name] for name in one if name not in TRAINING_ONLY)
+
     def canonical(self, names):
         """{name in the file: name in the table} of all but the buffers."""
         found = {}

@@ -15,7 +15,7 @@ from numformer.commands.published.export_folder import SPECIAL_KEYS
 from numformer.commands.shared.folders import new_folder
 from numformer.commands.shared.output import print_json
 from numformer.files import MIB, parse_json, read_file, undone_after_errors
-from numformer.interop import load
+from numformer.interop import load, read_published, text_settings
 from numformer.recipes import TASKS, Task, kinds_of, recipe_of
 from numformer.recipes.text_to_text.pairs import SPECIAL
 from numformer.runs import save_checkpoint
@@ -60,7 +60,10 @@ def run(arguments):
     task = IMPORTED[kind].task
     if task.has_tokens:
         _check_tokenizer(source, model, tokenizer)
-    facts = facts_of(source, kind, model.config, tokenizer)
+    published = read_published(source)
+    if task.has_tokens:
+        text_settings(published, model.config.vocab_size)             # that it can be read
+    facts = facts_of(source, kind, model.config, tokenizer) | {"published": published}
     arrays = {f"model.{name}": parameter.data for name, parameter in model.named_parameters()}
     with closing(new_folder(arguments.out, source.resolve().name)) as folder:
         path = folder.path

@@ -100,7 +100,7 @@ class Run(NamedTuple):
             ids = self.reading().inputs[0][0] if ids is None else ids
         else:
             try:
-                ids = np.asarray(self.tokenizer.encode(self.chosen.text))
+                ids = np.asarray(self.tokenizer.prompt_ids(self.chosen.text))
             except ValueError as error:
                 raise UsageError(f"--text: {error}") from None
         if len(ids) < 2:

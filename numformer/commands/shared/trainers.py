@@ -59,8 +59,8 @@ def new_run(arguments, preset):
                          f"{training.batch_size}, because a shard is a part of a batch.")
     # Some options come from the data. All others are checked before the data are read.
     has_teacher = task.teachers and arguments.start is not None
-    start, start_tokenizer, start_recipe = (
-        (None, None, {}) if has_teacher else _start(arguments, kind, preset))
+    start, start_tokenizer, start_recipe, published = (
+        (None, None, {}, {}) if has_teacher else _start(arguments, kind, preset))
     options = {**chosen.model, **_start_options(start, kind), **overrides(arguments, config)}
     check_flags(arguments, kind, task, preset)
     recipe = {**chosen.recipe, **start_recipe,
@@ -96,6 +96,8 @@ def new_run(arguments, preset):
     trainer = new_trainer(task, kind, model, training, tokenizer, corpus)
     if start is not None:
         facts["from"] = str(Path(arguments.start).resolve())
+        if published and type(start) is KINDS[kind][0]:
+            facts["published"] = published
         try:
             (_load_weights if whole else load_pretrained_backbone)(trainer.model, start)
         except ValueError as error:
@@ -181,23 +183,26 @@ def new_trainer(task, kind, model_config, config, tokenizer, corpus):
 
 
 def _start(arguments, kind, preset):
-    """(model, tokenizer, recipe options) of the run of --from; (None, None, {}) without --from."""
+    """(model, tokenizer, recipe options, published files) of the run of --from; (None, None, {},
+    {}) without --from."""
     if arguments.start is None:
-        return None, None, {}
+        return None, None, {}, {}
     model, tokenizer, facts, task = load_run(arguments.start)
+    published = facts.get("published", {})
     found = facts["model"]["kind"]
     if _has_bert_backbone(kind):
         if not _has_bert_backbone(found):
             raise UsageError(f"--from {arguments.start}: its model, a {found}, has no BERT "
                              "backbone; give the run of a BERT.")
         names = [field.name for field in fields(BertEncoderRecipe)]
-        return model, tokenizer, {name: getattr(task.recipe, name) for name in names}
+        options = {name: getattr(task.recipe, name) for name in names}
+        return model, tokenizer, options, published
     if _has_decoder_backbone(kind) and found == "Decoder":
-        return model, tokenizer, {}
+        return model, tokenizer, {}, published
     if found != kind or not isinstance(model, Layer):
         raise UsageError(f"--from {arguments.start}: its model is a {found}, but {preset} trains "
                          f"{kind}; give a run of that kind, with weights, or another --preset.")
-    return model, tokenizer, task.recipe.as_dict()
+    return model, tokenizer, task.recipe.as_dict(), published
 
 
 def _start_options(start, kind):

@@ -99,7 +99,7 @@ def _text(task, model, tokenizer, text):
         return text
     if isinstance(task, PairTask):
         return task.shown()
-    prompt = tokenizer.encode(first_prompt(tokenizer))
+    prompt = tokenizer.prompt_ids(first_prompt(tokenizer))
     most = min(DEFAULT_TOKENS, model.config.context_length)
     ids = list(generate(model, prompt, most, temperature=0))
     return tokenizer.decode(ids)
@@ -110,8 +110,8 @@ def _sample(task, model, tokenizer, text, seed):
         if isinstance(task, PairTask):
             return task.answer(model, tokenizer, text)[0]
         rng = np.random.default_rng(seed)
-        return tokenizer.decode(list(generate(model, tokenizer.encode(text), TOKENS, rng,
-                                              TEMPERATURE)))
+        return tokenizer.decode(list(generate(model, tokenizer.prompt_ids(text), TOKENS,
+                                              rng, TEMPERATURE)))
 
 
 def _has_attention(model):

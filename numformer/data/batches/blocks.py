@@ -4,6 +4,7 @@ import numpy as np
 
 from numformer.checks import check_ids, check_whole
 from numformer.data.batches.batch import Batch
+from numformer.functional import IGNORE_INDEX
 from numformer.seeds import ORDER, branch
 
 
@@ -50,8 +51,11 @@ class BlockStream:
         return Batch(inputs=self.ids[positions], targets=self.ids[positions + 1])
 
 
-def consecutive_blocks(ids, context_length, tokens_a_batch=1024, blocks=None):
+def consecutive_blocks(ids, context_length, tokens_a_batch=1024, blocks=None, first=()):
     """A whole text in consecutive blocks: each token but the first is a target once.
+
+    Some models need tokens before every text, such as BOS: `first`. Every block begins with them,
+    and then each token is a target once.
 
     Parameters
     ----------
@@ -62,6 +66,8 @@ def consecutive_blocks(ids, context_length, tokens_a_batch=1024, blocks=None):
         Tokens in a batch, at most (but at least one block).
     blocks : int, optional
         Take only this many whole blocks, evenly spaced: an estimate.
+    first : sequence of int
+        F ids, fewer than T; without any, the last token of a block is the first of the next.
 
     Returns
     -------
@@ -76,8 +82,13 @@ def consecutive_blocks(ids, context_length, tokens_a_batch=1024, blocks=None):
     --------
     >>> [batch.inputs.tolist() for batch in consecutive_blocks(np.arange(8), 3)]
     [[[0, 1, 2], [3, 4, 5]], [[6]]]
+    >>> inputs, targets = consecutive_blocks(np.arange(8), 3, first=[9])[0]
+    >>> inputs.tolist(), targets.tolist()
+    ([[9, 0, 1], [9, 3, 4]], [[0, 1, 2], [3, 4, 5]])
     """
     check_text_length("consecutive_blocks", ids, context_length)
+    if len(first):
+        return _begun(ids, context_length, tokens_a_batch, blocks, np.array(first))
     T, whole = context_length, (len(ids) - 1) // context_length
     inputs = ids[: whole * T].reshape(whole, T)
     targets = ids[1 : whole * T + 1].reshape(whole, T)
@@ -90,6 +101,29 @@ def consecutive_blocks(ids, context_length, tokens_a_batch=1024, blocks=None):
     if blocks is None and whole * T < len(ids) - 1:
         last = ids[None, whole * T :]
         batches.append(Batch(inputs=last[:, :-1], targets=last[:, 1:]))
+    return batches
+
+
+def _begun(ids, T, tokens_a_batch, blocks, first):
+    """`consecutive_blocks` of T - F + 1 targets, each block with its first F ids."""
+    n = T - len(first) + 1                            # targets of a block
+    if n < 1:
+        raise ValueError(f"consecutive_blocks: context_length={T} is too short for {len(first)} "
+                         "tokens before every text.")
+
+    def batch(rows):                                  # (B, n), or fewer in the last block
+        begin = np.tile(first, (len(rows), 1))
+        none = np.full((len(rows), len(first) - 1), IGNORE_INDEX)     # targets within `first`
+        return Batch(inputs=np.hstack([begin, rows[:, :-1]]), targets=np.hstack([none, rows]))
+
+    whole = len(ids) // n
+    rows = ids[: whole * n].reshape(whole, n)
+    if blocks is not None:
+        check_whole("consecutive_blocks", "blocks", blocks)
+        rows = rows[np.arange(min(blocks, whole)) * whole // min(blocks, whole)]
+    batches = batch(rows).split(-(-len(rows) // max(1, tokens_a_batch // T)))
+    if blocks is None and whole * n < len(ids):
+        batches.append(batch(ids[None, whole * n :]))
     return batches
 
 

@@ -65,6 +65,16 @@ class Tokenizer:
         return np.concatenate([[self.special_id(part)] if part in names else self.encode(part)
                                for part in name.split(text)])
 
+    def prompt_ids(self, text):
+        """The ids of a text that a model is to continue: `encode`, and of a published tokenizer
+        with the special tokens of its template, such as BOS."""
+        return self.encode(text)
+
+    @property
+    def first_ids(self):
+        """The ids that a template has before every text; of ours, none."""
+        return ()
+
     def special_id(self, name):
         """The id of a special token.
 

@@ -6,7 +6,7 @@ from numformer.analysis import attention_by_layer
 from numformer.analysis.attention_views import Reading
 from numformer.data import (
     DOCUMENTATION, BlockStream, CharacterTokenizer, DataError, consecutive_blocks, load_corpus)
-from numformer.functional import CAUSAL
+from numformer.functional import CAUSAL, IGNORE_INDEX
 from numformer.generation import generate
 from numformer.layers import MultiHeadAttention
 from numformer.parameter import Layer
@@ -35,7 +35,8 @@ class TextTask(Task):
         return self.unit if isinstance(tokenizer, CharacterTokenizer) else "nats per token"
 
     def n_characters(self, batches, tokenizer):
-        return tokenizer.n_characters(np.concatenate([batch.targets.ravel() for batch in batches]))
+        targets = np.concatenate([batch.targets.ravel() for batch in batches])
+        return tokenizer.n_characters(targets[targets != IGNORE_INDEX])
 
     def _tokens(self, tokenizer):
         """What the tokens are called in errors."""
@@ -57,25 +58,30 @@ class TextTask(Task):
     def validation(self, dataset, tokenizer, config, blocks=None):
         try:
             held_out = tokenizer.encode(dataset.split()[1])
-            return consecutive_blocks(held_out, config.context_length, blocks=blocks)
+            return consecutive_blocks(held_out, config.context_length, blocks=blocks,
+                                      first=tokenizer.first_ids)
         except ValueError as error:
             raise DataError(f"the last tenth of {dataset.name} cannot be measured: "
                             f"{error}") from None
 
     def sample(self, model, tokenizer, rng):
-        prompt = tokenizer.encode(first_prompt(tokenizer))
+        prompt = tokenizer.prompt_ids(first_prompt(tokenizer))
         ids = generate(model, prompt, SAMPLE_TOKENS, rng, temperature=0.8)
         return tokenizer.decode(list(ids)).strip("\n")
+
+    def source_ids(self, tokenizer, text):
+        return tokenizer.prompt_ids(text)
 
     def reading(self, model, tokenizer, text=None):
         """A text, or one that the model generates."""
         most = model.config.context_length
         if text is None:
-            prompt, rng = tokenizer.encode(first_prompt(tokenizer)), np.random.default_rng(0)
+            prompt = tokenizer.prompt_ids(first_prompt(tokenizer))
+            rng = np.random.default_rng(0)
             n = min(MAP_TOKENS, most) - len(prompt)
             ids = [*prompt, *generate(model, prompt, n, rng, temperature=0.8)]
         else:
-            ids = tokenizer.encode(text).tolist()
+            ids = self.source_ids(tokenizer, text).tolist()
         if not 1 <= len(ids) <= most:
             raise ValueError(f"a text of {len(ids)} {self._tokens(tokenizer)} does not fit a model "
                              f"that reads 1 to {most}; choose another part of it.")
@@ -85,7 +91,7 @@ class TextTask(Task):
         """Those after the first paragraph."""
         text = load().split()[1]
         start = text.find("\n\n", 0, len(text) // 2) + 2
-        return np.asarray(tokenizer.encode(text[start if start > 1 else 0:])[:most])
+        return np.asarray(tokenizer.prompt_ids(text[start if start > 1 else 0:])[:most])
 
     def pictures(self, model, tokenizer):
         """The attention of the last block to a generated text."""

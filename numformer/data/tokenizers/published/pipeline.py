@@ -148,6 +148,24 @@ class PublishedTokenizer(Tokenizer):
                   for token in texts.get(part, [part])]
         return tuple(np.array(framed, dtype=np.int64).reshape(-1, 2).T)
 
+    def prompt_ids(self, text):
+        """The ids that the published model is given for a text: those of `frame`.
+
+        Examples
+        --------
+        >>> from numformer.data import WordPieceTokenizer
+        >>> from numformer.data.tokenizers.published import published
+        >>> published(WordPieceTokenizer(["a", "b"])).prompt_ids("a b")
+        array([2, 5, 6, 3])
+        """
+        return self.frame(self.encode(text))[0]
+
+    @property
+    def first_ids(self):
+        """The ids of its template before a text, such as BOS."""
+        parts = [part for part, _ in self._single]
+        return tuple(parts[:parts.index("A")])
+
     def decode(self, ids):
         """The text of an array of ids, with the names of added tokens, normalized where the file
         says so, as Tokenizers 0.23 has them.
