@@ -9,6 +9,7 @@ import pytest
 
 from command import call, last_json
 from numformer.data import BytePairTokenizer
+from numformer.data.tokenizers.published import published
 from numformer.data.tokenizers.published.pipeline import PublishedTokenizer
 from numformer.generation import generate, generate_batch
 from numformer.interop import chat_template, load, read_published, save, text_settings
@@ -110,7 +111,7 @@ def test_a_text_ends_at_any_of_its_ends(run, capsys):
         next(generate(model, ids, 3, temperature=0, end=[1, len(tokenizer)]))
     rngs = [np.random.default_rng(seed) for seed in range(12)]
     rows = np.stack(list(generate_batch(model, [ids] * 12, 40, rngs, 1.5, end=end)), axis=1)
-    for row in rows:                                  # an ended text repeats the token that ended it
+    for row in rows:                                  # an ended text repeats what ended it
         n = next((n for n, token in enumerate(row) if token in end), len(row))
         assert len(set(row[n:])) <= 1
 
