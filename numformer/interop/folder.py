@@ -95,7 +95,11 @@ def load(folder, dtype=None, tokenizer=True, note=warnings.warn):
     parameters = dict(model.named_parameters())
     rows = list(family.rows(config))
     zeros = {name: shape(config) for name, shape in family.zeros.items()}
-    _check_tensors(folder, rows, parameters, tensors, family.copies_of(config), zeros)
+    copies = family.copies_of(config)
+    for copy, first in copies.items():                # libraries keep one of several tied names
+        if first not in tensors and copy in tensors:
+            tensors[first] = tensors.pop(copy)
+    _check_tensors(folder, rows, parameters, tensors, copies, zeros)
     read = _tokenizer(folder) if tokenizer else None
     unread = family.others(facts)
     if unread:

@@ -7,6 +7,10 @@ from numformer.files import read_file
 from numformer.files.tensors import MOST_HEADER, parse_names, tensors_of_file
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+# From pickles that hold tensors alone, one file or several
+CONVERT = ("python -c \"import glob, torch; from safetensors.torch import save_file; save_file({k: "
+           "v.contiguous().clone() for f in glob.glob('pytorch_model*.bin') for k, v in "
+           "torch.load(f, weights_only=True).items()}, 'model.safetensors')\"")
 FLOATS = ("F64", "F32", "F16", "BF16")                # dtypes that a model can have
 
 
@@ -23,13 +27,13 @@ def tensors_of(folder):
         If there is no such file, it is cut short or malformed, or holds a tensor that is no float.
     """
     folder = Path(folder)
-    if (folder / INDEX).exists():
-        return _of_shards(folder)
-    if not (folder / WEIGHTS).exists():
+    if not (folder / WEIGHTS).exists():               # one file has priority, as in the library
+        if (folder / INDEX).exists():
+            return _of_shards(folder)
         pickles = [path.name for path in sorted(folder.glob("*.bin"))]
         if pickles:
             raise ValueError(f"{folder} has its weights in {pickles[0]}, a pickle, which can run "
-                             f"code when it is read; convert it to {WEIGHTS}.")
+                             f"code when it is read; convert it there: {CONVERT}")
         raise ValueError(f"{folder} has no {WEIGHTS} and no {INDEX}; give the folder of a "
                          "published model.")
     return tensors_of_file(folder / WEIGHTS)

@@ -10,6 +10,8 @@ from numformer.weights.keys import COMMON, check_keys, flat, nested, others, rea
 # Options that change how a model is trained or stored, not what it computes
 TRAINING_ONLY = ("dtype", "init_std", "dropout", "balance_weight", "router_z_weight",
                  "temperature", "objective", "margin", "scale")
+# Ends of names that converters of TensorFlow's files have left
+OLD_NAMES = {"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +51,7 @@ class Family:
         Tensors that a file may hold, but of zeros alone, as the model has no such parameter:
         ``shape(config)`` of each. They are written.
     renamed : dict of str to str
-        Ends of names in old files -> those of today.
+        Ends of names in old files -> those of today, in addition to those of all families.
     by_names : callable, optional
         ``by_names(names)``: options of ours that depend on which tensors there are.
     settle : callable, optional
@@ -118,6 +120,9 @@ class Family:
             raise ValueError(f"'architectures' = {found!r} must be one of "
                              f"{', '.join(self.architectures)}")
         facts = self.flat(facts)
+        replaced = {name for key, meaning in self.table.items() if facts.get(key)
+                    for name in meaning.replaces}
+        facts = {key: value for key, value in facts.items() if key not in replaced}
         options = {**self.options, **read_keys(self.table, facts), **self.by_names(names),
                    "dtype": dtype, **options}
         config = self.model.config_class.from_dict({**options, **self.settle(options, names)})
@@ -153,7 +158,7 @@ class Family:
             if re.fullmatch(self.buffers, name):
                 continue
             known = name
-            for old, new in self.renamed.items():
+            for old, new in (OLD_NAMES | self.renamed).items():
                 known = known.removesuffix(old) + new if known.endswith(old) else known
             found[name] = known.removeprefix(self.outer)
         # A model without its head: no name has the prefix

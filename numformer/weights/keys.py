@@ -13,9 +13,10 @@ NOTHING = object()                                    # not written
 
 
 class Key:
-    """What a key means. `default` is what the published implementation takes without the key."""
+    """What a key means. `default` is what the published implementation takes without the key;
+    keys in `replaces` are not read where this one has a value."""
 
-    default = NOTHING
+    default, replaces = NOTHING, ()
 
     def read(self, value, options):
         """Add options of ours to `options`; ValueError if the value is another than ours can be."""

@@ -28,13 +28,15 @@ class Rotary(Key):
         Whether the key is written.
     share : bool
         Whether the value may say which share of a head is rotated.
+    replaces : tuple of str
+        Keys that are not read where this one has a value.
     """
 
-    def __init__(self, written=False, share=False):
-        self.written, self.share = written, share
+    def __init__(self, written=False, share=False, replaces=()):
+        self.written, self.share, self.replaces = written, share, replaces
 
     def read(self, value, options):
-        if value is None:
+        if value is None or value == {}:
             return
         if not isinstance(value, dict):
             raise ValueError("must be null or an object")
@@ -73,7 +75,7 @@ class Rotary(Key):
         options = {name: getattr(config, name) for name in ("context_length", "d_model", "n_heads",
                                                             "d_head")}
         self.read(value, options)
-        if value is not None and options.get("rotary_scaling") != config.rotary_scaling:
+        if value and options.get("rotary_scaling") != config.rotary_scaling:
             raise ValueError("says another scaling of rotary angles than another key")
 
     def write(self, config):
@@ -158,4 +160,5 @@ def _width(options):
 
 # The value of `rope_theta` may be inside of the others
 ROTARY = {"rope_theta": Option("rotary_base", 10000.0), "rope_parameters": Rotary(),
-          "rope_scaling": Rotary(written=True), "partial_rotary_factor": Old(None, 1.0, 1)}
+          "rope_scaling": Rotary(written=True, replaces=("rope_parameters",)),
+          "partial_rotary_factor": Old(None, 1.0, 1)}

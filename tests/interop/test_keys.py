@@ -53,17 +53,6 @@ def test_keys_of_other_decoders(rng, tmp_path, family, keys, words):
     refused(tmp_path / "model", words)
 
 
-def test_two_keys_that_say_the_scaling_of_rotary_positions(rng, tmp_path):
-    """Files of different ages have different ones; of both, neither may be taken silently."""
-    linear = {"rope_type": "linear", "factor": 2.0}
-    save(model_of(rng, LLAMA), None, tmp_path / "model")
-    change(tmp_path / "model", rope_scaling=linear, rope_parameters={"rope_type": "default"})
-    refused(tmp_path / "model", "'rope_parameters' = .* says another scaling of rotary angles")
-    change(tmp_path / "model", rope_parameters=linear)
-    scaling = load(tmp_path / "model")[0].config.rotary_scaling
-    assert scaling == {"kind": "linear", "factor": 2.0}
-
-
 def encoder(rng, tmp_path, family):
     """A small folder of a family, for its path."""
     kind, config = KINDS[FAMILIES[family].kind]

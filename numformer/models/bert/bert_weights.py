@@ -94,7 +94,6 @@ BERT = Family(
     buffers=r"bert\.embeddings\.position_ids|fit_dense(s\.\d+)?\.\w+",
     copies={"cls.predictions.decoder.weight": "bert.embeddings.word_embeddings.weight",
             "cls.predictions.decoder.bias": "cls.predictions.bias"},
-    renamed={"LayerNorm.gamma": "LayerNorm.weight", "LayerNorm.beta": "LayerNorm.bias"},
     by_names=lambda names: {"next_sentence": "cls.seq_relationship.weight" in names},
     architecture=lambda c: "BertForPreTraining" if c.next_sentence else "BertForMaskedLM")
 

@@ -4,7 +4,7 @@ from numformer.models.decoder.model import Decoder
 from numformer.weights.family import Family
 from numformer.weights.keys import IGNORED, Fixed, Option, Written
 from numformer.weights.local_layers import Base, GlobalEvery, LayerTypes, RotaryByLayer, Window
-from numformer.weights.rotary import ROTARY, HeadWidth, PreAttention
+from numformer.weights.rotary import ROTARY, HeadWidth, PreAttention, Rotary
 from numformer.weights.table import Row, linear, norm
 
 _OPTIONS = dict(norm="rms_norm", feedforward="swiglu", positions="rotary", bias=False)
@@ -108,5 +108,6 @@ GEMMA3 = _family(
     final_logit_softcapping=Option("logit_softcap", None),
     rope_theta=Option("rotary_base", 1000000.0),
     rope_local_base_freq=Base("local_rotary_base"), rope_parameters=RotaryByLayer(),
+    rope_scaling=Rotary(written=True),
     sliding_window_pattern=GlobalEvery(6),
     _sliding_window_pattern=IGNORED, layer_types=LayerTypes())
