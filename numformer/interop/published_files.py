@@ -88,11 +88,9 @@ def merged_config(facts, published, family, config):
             name: getattr(config, name) for name in family.elsewhere})
     except ValueError:                                # another family's
         return facts
+    kept = {key: value for key, value in published.items() if key not in _OF_THE_FILE}
     if family.same(read, config):
-        kept = published
-    else:
-        table = family.table
-        kept = {key: value for key, value in published.items()
-                if isinstance(table.get(key), Ignored) or key not in table}
-    kept = {key: value for key, value in kept.items() if key not in _OF_THE_FILE}
-    return facts | kept
+        return {key: facts[key] for key in _OF_THE_FILE if key in facts} | kept
+    table = family.table
+    return facts | {key: value for key, value in kept.items()
+                    if key not in table or isinstance(table[key], Ignored)}

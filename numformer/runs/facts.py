@@ -10,6 +10,7 @@ from dataclasses import fields
 
 from numformer.analysis.counting import model_of_shapes
 from numformer.checks import check_whole
+from numformer.config import plain_type
 from numformer.interop.published_files import check_published
 from numformer.models import KINDS
 from numformer.parameter import Layer, part_of, some_of
@@ -125,7 +126,8 @@ def check_arrays(kind, config, arrays):
     values = sum(array.size for array in part_of(arrays, "model.").values())
     for field in fields(config):
         value = getattr(config, field.name)
-        if type(value) is int and value > max(values, LEAST_LIMIT):
+        is_size = type(value) is int and plain_type(field.type)[0] is not float
+        if is_size and value > max(values, LEAST_LIMIT):
             raise ValueError(f"{field.name}={value}, but there are {len(shapes)} arrays with "
                              f"{values} values.")
     expected = {name: parameter.data.shape

@@ -56,7 +56,8 @@ GPT_NEOX = Family(
         "rotary_pct": Share(0.25), "rotary_emb_base": Option("rotary_base", 10000),
         **ROTARY, "rope_parameters": Rotary(share=True),
         "rope_theta": Derived(lambda c: c.rotary_base),
-        "classifier_dropout": IGNORED},
+        # of files that were saved again, next to rotary_pct, which is the one that is read
+        "partial_rotary_factor": IGNORED, "classifier_dropout": IGNORED},
     rows=_neox, copies={"embed_out.weight": "gpt_neox.embed_in.weight"}, prefix="gpt_neox.",
     renamed={"lm_head.weight": "embed_out.weight"},
     buffers=r"(gpt_neox\.)?layers\.\d+\.attention\.(bias|masked_bias|rotary_emb\.inv_freq)")

@@ -7,66 +7,15 @@ import sys
 import numpy as np
 import pytest
 
+from chat_folder import CHATML, SPECIAL, TEXT, tokenizer_of, write
 from command import call, last_json
 from numformer.data import BytePairTokenizer
-from numformer.data.tokenizers.published import published
-from numformer.data.tokenizers.published.pipeline import PublishedTokenizer
 from numformer.generation import generate, generate_batch
-from numformer.interop import chat_template, load, read_published, save, text_settings
-from numformer.models import Decoder, DecoderConfig
-from numformer.models.decoder.config import LLAMA
+from numformer.interop import chat_template, load, read_published, text_settings
 from numformer.runs import load_run
 
-TEXT = "the quick brown fox jumps over the lazy dog, and\nthe dog sleeps on.\n" * 60
-SPECIAL = ("<|im_start|>", "<|im_end|>", "<s>")
-CHATML = ("{% for message in messages %}{{'<|im_start|>' + message['role'] + '\n' + "
-          "message['content'] + '<|im_end|>' + '\n'}}{% endfor %}{% if add_generation_prompt %}"
-          "{{ '<|im_start|>assistant\n' }}{% endif %}")
 
-
-def tokenizer_of():
-    """Byte pairs, with BOS before every text."""
-    facts = published(BytePairTokenizer.of(TEXT, 60, SPECIAL, split="gpt2", order="gpt2")
-                      ).description
-    bos = facts["model"]["vocab"]["<s>"]
-    start = {"SpecialToken": {"id": "<s>", "type_id": 0}}
-    first, second = ({"Sequence": {"id": name, "type_id": i}} for i, name in enumerate("AB"))
-    return PublishedTokenizer(facts | {"post_processor": {
-        "type": "TemplateProcessing", "single": [start, first], "pair": [start, first, second],
-        "special_tokens": {"<s>": {"id": "<s>", "ids": [bos], "tokens": ["<s>"]}}}})
-
-
-def write(folder, name, facts):
-    (folder / name).write_text(facts if isinstance(facts, str) else json.dumps(facts))
-
-
-@pytest.fixture
-def folder(tmp_path, monkeypatch):
-    """A LLaMA whose texts end soon."""
-    monkeypatch.chdir(tmp_path)
-    tokenizer = tokenizer_of()
-    config = DecoderConfig(**{**LLAMA, "vocab_size": len(tokenizer), "context_length": 64,
-                              "n_layers": 2, "n_heads": 2, "d_model": 16, "init_std": 0.5})
-    model = Decoder(config, np.random.default_rng(3))
-    save(model, tokenizer, tmp_path / "published", "llama")
-    ids = {name: tokenizer.special_id(name) for name in SPECIAL}
-    write(tmp_path / "published", "generation_config.json",
-          {"bos_token_id": ids["<s>"], "eos_token_id": [ids["<|im_end|>"], ids["<|im_start|>"]]})
-    write(tmp_path / "published", "tokenizer_config.json", {
-        "tokenizer_class": "PreTrainedTokenizerFast", "bos_token": "<s>", "chat_template": CHATML,
-        "eos_token": {"__type": "AddedToken", "content": "<|im_end|>", "lstrip": False},
-        "model_max_length": 1000000000000000019884624838656, "pad_token": "<|im_end|>"})
-    return tmp_path / "published"
-
-
-@pytest.fixture
-def run(folder, capsys):
-    status, _, err = call(capsys, "import", folder, "--out", "run")
-    assert status == 0, err
-    return folder.parent / "run"
-
-
-def test_the_prompt_has_the_special_tokens_of_the_template(folder):
+def test_the_prompt_has_the_special_tokens_of_the_template(chat_folder):
     tokenizer, own = tokenizer_of(), BytePairTokenizer.of(TEXT, 60)
     bos = tokenizer.special_id("<s>")
     assert tokenizer.first_ids == (bos,) and own.first_ids == ()
@@ -74,29 +23,30 @@ def test_the_prompt_has_the_special_tokens_of_the_template(folder):
     assert own.prompt_ids("the dog").tolist() == own.encode("the dog").tolist()
 
 
-def test_sample_plot_explore_and_eval_read_bos_first(run, capsys, tmp_path):
+def test_sample_plot_explore_and_eval_read_bos_first(chat_run, capsys, tmp_path):
     """What each verb computes is what the model computes with BOS, and not without."""
-    model, tokenizer, _, task = load_run(run)
+    model, tokenizer, _, task = load_run(chat_run)
     ids = tokenizer.prompt_ids("the dog")
     wanted = tokenizer.decode(list(generate(model, ids, 9, temperature=0)))
     bare = tokenizer.decode(list(generate(model, tokenizer.encode("the dog"), 9, temperature=0)))
-    _, out, _ = call(capsys, "sample", run, "--prompt", "the dog", "--temperature", 0, "--tokens",
-                     9, "--json")
+    _, out, _ = call(capsys, "sample", chat_run, "--prompt", "the dog", "--temperature", 0,
+                     "--tokens", 9, "--json")
     found = last_json(out)["text"]
     assert wanted.startswith(found.removeprefix("the dog")) and wanted != bare
     assert task.reading(model, tokenizer, "the dog").inputs[0][0].tolist() == ids.tolist()
-    status, out, _ = call(capsys, "explore", run, "--text", "the dog" * 40, "--out", "page.html")
+    status, out, _ = call(capsys, "explore", chat_run, "--text", "the dog" * 40, "--out",
+                          "page.html")
     assert status == 0 and "The text has" in out, "it is cut to what fits together with BOS"
     (tmp_path / "text.txt").write_text(TEXT)
-    status, out, _ = call(capsys, "eval", run, "--data", tmp_path / "text.txt", "--json")
+    status, out, _ = call(capsys, "eval", chat_run, "--data", tmp_path / "text.txt", "--json")
     held_out = tokenizer.encode(TEXT[len(TEXT) * 9 // 10:])
     first, *_ = task.validation(task.load(str(tmp_path / "text.txt")), tokenizer, model.config)
     assert status == 0 and set(first.inputs[:, 0]) == {tokenizer.special_id("<s>")}
     assert last_json(out)["tokens"] == len(held_out), "each token is a target once"
 
 
-def test_a_text_ends_at_any_of_its_ends(run, capsys):
-    model, tokenizer, facts, _ = load_run(run)
+def test_a_text_ends_at_any_of_its_ends(chat_run, capsys):
+    model, tokenizer, facts, _ = load_run(chat_run)
     end = text_settings(facts["published"], len(tokenizer)).end
     assert end == tuple(map(tokenizer.special_id, SPECIAL[1::-1]))
     ids, ended = tokenizer.prompt_ids("the"), 0
@@ -151,26 +101,27 @@ def test_settings_that_transformers_takes(tmp_path):
     ({"eos_token_id": [1.5]}, "must be a whole number, or several"),
     ({"do_sample": True, "temperature": -1}, "temperature=-1"),
     ({"do_sample": True, "top_p": 7}, "top_p=7")])
-def test_settings_that_are_none(files, words, folder, capsys):
-    write(folder, "generation_config.json", files)
+def test_settings_that_are_none(files, words, chat_folder, capsys):
+    write(chat_folder, "generation_config.json", files)
     with pytest.raises(ValueError, match=words):
-        text_settings(read_published(folder), 99)
-    status, _, err = call(capsys, "import", folder, "--out", "run")
-    assert status in (1, 2) and err.count("\n") == 1 and not (folder.parent / "run").exists()
+        text_settings(read_published(chat_folder), 99)
+    status, _, err = call(capsys, "import", chat_folder, "--out", "run")
+    assert status in (1, 2) and err.count("\n") == 1 and not (chat_folder.parent / "run").exists()
 
 
-def test_ids_of_an_old_folder_are_in_config_json(folder):
-    (folder / "generation_config.json").unlink()
-    facts = json.loads((folder / "config.json").read_text())
-    write(folder, "config.json", facts | {"eos_token_id": 7})
-    assert text_settings(read_published(folder), 99).end == (7,)
-    write(folder, "generation_config.json", {"eos_token_id": [8, 8, 99]})
-    assert text_settings(read_published(folder), 99).end == (8,), "the model has no 99"
+def test_ids_of_an_old_folder_are_in_config_json(chat_folder):
+    (chat_folder / "generation_config.json").unlink()
+    facts = json.loads((chat_folder / "config.json").read_text())
+    write(chat_folder, "config.json", facts | {"eos_token_id": 7})
+    assert text_settings(read_published(chat_folder), 99).end == (7,)
+    write(chat_folder, "generation_config.json", {"eos_token_id": [8, 8, 99]})
+    assert text_settings(read_published(chat_folder), 99).end == (8,), "the model has no 99"
 
 
-def test_sample_says_what_the_files_say_unless_flags_do(folder, capsys):
-    write(folder, "generation_config.json", {"do_sample": True, "temperature": 0.6, "top_p": 0.9})
-    assert call(capsys, "import", folder, "--out", "run")[0] == 0
+def test_sample_says_what_the_files_say_unless_flags_do(chat_folder, capsys):
+    write(chat_folder, "generation_config.json",
+          {"do_sample": True, "temperature": 0.6, "top_p": 0.9})
+    assert call(capsys, "import", chat_folder, "--out", "run")[0] == 0
     line = "as the files of the model say: temperature 0.6, top-k 50, top-p 0.9\n"
     model, tokenizer, *_ = load_run("run")
     ids = tokenizer.prompt_ids("the")
@@ -190,16 +141,17 @@ def talk(capsys, monkeypatch, lines, *argv):
     return call(capsys, "chat", *argv)
 
 
-def test_a_conversation_in_a_pipe_is_what_transformers_generates(folder, run, capsys, monkeypatch):
+def test_a_conversation_in_a_pipe_is_what_transformers_generates(chat_folder, chat_run, capsys,
+                                                                 monkeypatch):
     pytest.importorskip("jinja2", reason="templates need jinja2")
-    status, out, err = talk(capsys, monkeypatch, ["the dog", "", "and the fox"], run, "--json",
+    status, out, err = talk(capsys, monkeypatch, ["the dog", "", "and the fox"], chat_run, "--json",
                             "--tokens", 6)
     assert status == 0, err
     messages = last_json(out)["messages"]
     assert [message["role"] for message in messages] == ["user", "assistant"] * 2
     transformers = pytest.importorskip("transformers", reason="the witness is not installed")
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(chat_folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(chat_folder)
     for n in (1, 3):
         found = tokenizer.apply_chat_template(messages[:n], add_generation_prompt=True,
                                               return_tensors="pt", return_dict=True)
@@ -208,31 +160,32 @@ def test_a_conversation_in_a_pipe_is_what_transformers_generates(folder, run, ca
         assert messages[n]["content"] == answer
 
 
-def test_a_conversation_ends_at_quit_and_begins_with_the_system(run, capsys, monkeypatch):
+def test_a_conversation_ends_at_quit_and_begins_with_the_system(chat_run, capsys, monkeypatch):
     pytest.importorskip("jinja2", reason="templates need jinja2")
-    status, out, err = talk(capsys, monkeypatch, ["the dog", "/quit", "no more"], run, "--tokens",
-                            4, "--system", "on", "--temperature", 1.2, "--seed", 3)
+    status, out, err = talk(capsys, monkeypatch, ["the dog", "/quit", "no more"], chat_run,
+                            "--tokens", 4, "--system", "on", "--temperature", 1.2, "--seed", 3)
     assert status == 0 and "no more" not in out
-    again = talk(capsys, monkeypatch, ["the dog"], run, "--tokens", 4, "--system", "on",
+    again = talk(capsys, monkeypatch, ["the dog"], chat_run, "--tokens", 4, "--system", "on",
                  "--temperature", 1.2, "--seed", 3)
     assert again[1] == out, "the seed decides"
-    other = talk(capsys, monkeypatch, ["the dog"], run, "--tokens", 4, "--system", "on", "--json")
+    other = talk(capsys, monkeypatch, ["the dog"], chat_run, "--tokens", 4, "--system", "on",
+                 "--json")
     assert last_json(other[1])["messages"][0] == {"role": "system", "content": "on"}
 
 
-def test_a_long_conversation_forgets_the_oldest_messages(run, capsys, monkeypatch):
+def test_a_long_conversation_forgets_the_oldest_messages(chat_run, capsys, monkeypatch):
     pytest.importorskip("jinja2", reason="templates need jinja2")
     lines = ["the dog", "the fox", "the lazy dog", "over", "on"]
-    status, out, err = talk(capsys, monkeypatch, lines, run, "--tokens", 5, "--json", "--system",
-                            "and")
+    status, out, err = talk(capsys, monkeypatch, lines, chat_run, "--tokens", 5, "--json",
+                            "--system", "and")
     found = last_json(out)
     assert status == 0 and found["forgotten"] > 0 and "older messages are forgotten" in err
     assert found["messages"][0]["role"] == "system" and found["messages"][-2]["content"] == "on"
-    status, _, err = talk(capsys, monkeypatch, ["the dog sleeps on" * 30], run)
+    status, _, err = talk(capsys, monkeypatch, ["the dog sleeps on" * 30], chat_run)
     assert status == 2 and "write a shorter one" in err and err.count("\n") == 1
 
 
-def test_runs_that_hold_no_conversation_say_so(folder, capsys, monkeypatch):
+def test_runs_that_hold_no_conversation_say_so(chat_folder, capsys, monkeypatch):
     pytest.importorskip("jinja2", reason="templates need jinja2")
     for template, words in ((None, "has no template of conversations"), ("{% if", "is no Jinja"),
                             ([{"name": "tool_use", "template": "x"}], "has no template"),
@@ -240,15 +193,15 @@ def test_runs_that_hold_no_conversation_say_so(folder, capsys, monkeypatch):
                             ("{{ messages.__class__.__mro__ }}", "unsafe"),
                             ("{% for i in range(10**9) %}x{% endfor %}", "OverflowError"),
                             ("{{ 1 / 0 }}", "ZeroDivisionError")):
-        facts = json.loads((folder / "tokenizer_config.json").read_text())
-        write(folder, "tokenizer_config.json", facts | {"chat_template": template})
-        out = f"run{len(list(folder.parent.iterdir()))}"
-        assert call(capsys, "import", folder, "--out", out)[0] == 0
+        facts = json.loads((chat_folder / "tokenizer_config.json").read_text())
+        write(chat_folder, "tokenizer_config.json", facts | {"chat_template": template})
+        out = f"run{len(list(chat_folder.parent.iterdir()))}"
+        assert call(capsys, "import", chat_folder, "--out", out)[0] == 0
         status, _, err = talk(capsys, monkeypatch, ["hello"], out)
         assert status == 2 and words in err and err.count("\n") == 1, err
 
 
-def test_templates_as_published_code_renders_them(folder):
+def test_templates_as_published_code_renders_them(chat_folder):
     """Control, macros, namespaces, loop controls, tojson and the marks of what was generated."""
     pytest.importorskip("jinja2", reason="templates need jinja2")
     transformers = pytest.importorskip("transformers", reason="the witness is not installed")
@@ -262,28 +215,28 @@ def test_templates_as_published_code_renders_them(folder):
         "{% for m in messages %}{{ say(m) }}{% endfor %}",
         "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}{% endfor %}"]
     messages = [{"role": "system", "content": "<é> \"q\""}, {"role": "user", "content": " a\nb "}]
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(chat_folder)
     for source in templates:
-        write(folder, "chat_template.jinja", source)  # it precedes that of tokenizer_config.json
-        ours = chat_template(read_published(folder))
+        write(chat_folder, "chat_template.jinja", source)             # precedes the other one
+        ours = chat_template(read_published(chat_folder))
         for answer in (True, False):
             assert ours.text(messages, answer) == tokenizer.apply_chat_template(
                 messages, chat_template=source, tokenize=False, add_generation_prompt=answer)
 
 
-def test_text_of_transformers_with_its_own_ids(folder, run, capsys):
-    """From a folder to a greedy text that ends, as the published code does it."""
+def test_text_of_transformers_with_its_own_ids(chat_folder, chat_run, capsys):
+    """From a chat_folder to a greedy text that ends, as the published code does it."""
     transformers = pytest.importorskip("transformers", reason="the witness is not installed")
-    theirs = transformers.AutoModelForCausalLM.from_pretrained(folder)
-    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    theirs = transformers.AutoModelForCausalLM.from_pretrained(chat_folder)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(chat_folder)
     for prompt in ("the dog", "over", "quick brown", "<|im_start|>user\nthe"):
         ids = tokenizer(prompt, return_tensors="pt")
         expected = theirs.generate(**ids, do_sample=False, max_new_tokens=20)[0].tolist()
-        _, out, _ = call(capsys, "sample", run, "--prompt", prompt, "--temperature", 0, "--tokens",
-                         20, "--json")
+        _, out, _ = call(capsys, "sample", chat_run, "--prompt", prompt, "--temperature", 0,
+                         "--tokens", 20, "--json")
         found = last_json(out)
         n = ids["input_ids"].shape[1]
         ended = expected[-1] in theirs.generation_config.eos_token_id
         assert found["tokens"] == len(expected) - n - ended
         assert found["text"] == prompt + tokenizer.decode(expected[n:len(expected) - ended])
-    assert load(folder)[1].prompt_ids("the dog").tolist() == tokenizer("the dog")["input_ids"]
+    assert load(chat_folder)[1].prompt_ids("the dog").tolist() == tokenizer("the dog")["input_ids"]
