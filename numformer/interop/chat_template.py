@@ -92,7 +92,7 @@ class ChatTemplate:
         return "".join(parts)
 
 
-def chat_template(published):
+def chat_template(published, source=None):
     """The template of a folder's files, or None.
 
     That of chat_template.jinja precedes the one of tokenizer_config.json, as in the published code;
@@ -102,6 +102,8 @@ def chat_template(published):
     ----------
     published : dict
         As from `read_published`.
+    source : str, optional
+        Another template, with the names of the folder's special tokens.
 
     Raises
     ------
@@ -109,7 +111,8 @@ def chat_template(published):
         As `ChatTemplate`.
     """
     config = published.get(TOKENIZER, {})
-    source = published.get(TEMPLATE, config.get("chat_template"))
+    if source is None:
+        source = published.get(TEMPLATE, config.get("chat_template"))
     if isinstance(source, list):
         source = next((one.get("template") for one in source if isinstance(one, dict)
                        and one.get("name") == "default"), None)

@@ -36,9 +36,9 @@ def read_published(folder):
             data = read_file(path, _MOST)
             found[name] = data.decode() if kind is str else parse_json(data)
         except ValueError as error:
-            raise ValueError(f"{path} cannot be read ({error}).") from None
+            raise ValueError(f"{name} is no config ({error}).") from None
         if not isinstance(found[name], kind):
-            raise ValueError(f"{path} must hold an object.")
+            raise ValueError(f"{name} is no config (it must hold an object).")
     return found
 
 

