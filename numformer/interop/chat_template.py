@@ -4,7 +4,8 @@ A template is a program in the language Jinja, and it comes with a model, from a
 ones use nearly all of the language (macros, namespaces, filters), so a part of it written here
 would refuse most, or be wrong without a word. The library jinja2 runs them in its sandbox: a
 template sees the messages and the names of special tokens, no attributes that begin with an
-underscore, no files and no modules, and changes nothing. Its text has a limit.
+underscore, no files and no modules, and changes nothing. Its text has a limit, its time and memory
+have none.
 
 Source: https://huggingface.co/docs/transformers/chat_templating, whose functions are these.
 """
@@ -90,6 +91,11 @@ class ChatTemplate:
             raise ValueError(f"the template of conversations: {type(error).__name__}, {error}"
                              ) from None
         return "".join(parts)
+
+
+def has_template(published):
+    """Whether a folder's files hold a template of conversations."""
+    return TEMPLATE in published or bool(published.get(TOKENIZER, {}).get("chat_template"))
 
 
 def chat_template(published, source=None):

@@ -16,6 +16,7 @@ from numformer.commands.shared.folders import new_folder
 from numformer.commands.shared.output import print_json
 from numformer.files import MIB, parse_json, read_file, undone_after_errors
 from numformer.interop import load, read_published, text_settings
+from numformer.interop.chat_template import has_template
 from numformer.recipes import TASKS, Task, TextTask, kinds_of, recipe_of
 from numformer.recipes.text_to_text.pairs import SPECIAL
 from numformer.runs import save_checkpoint
@@ -71,10 +72,12 @@ def run(arguments):
             folder.describe(facts)
     parameters = sum(parameter.data.size for parameter in model.parameters())
     tokens = len(tokenizer) if task.has_tokens else None
+    chats = isinstance(task, TextTask) and has_template(published)
+    nexts = [f"sample {shell_word(path)}{'' if task.has_tokens else ' --prompt IMAGE.npy'}",
+             *[f"chat {shell_word(path)}"] * chats]
     show_text(f"{path}: {parameters:,} parameters"
               f"{f', {tokens:,} tokens' if task.has_tokens else ''}. Next:\n"
-              f"  numformer sample {shell_word(path)}"
-              f"{'' if task.has_tokens else ' --prompt IMAGE.npy'}\n", sys.stdout)
+              + "".join(f"  numformer {line}\n" for line in nexts), sys.stdout)
     if arguments.json:
         print_json({"run": str(path), "parameters": parameters, "tokens": tokens})
     return 0

@@ -160,6 +160,14 @@ def test_a_conversation_in_a_pipe_is_what_transformers_generates(chat_folder, ch
         assert messages[n]["content"] == answer
 
 
+def test_an_import_leads_to_the_conversation(chat_folder, capsys):
+    for line, words in (("  numformer chat one\n", {}), ("", {"chat_template": None})):
+        facts = json.loads((chat_folder / "tokenizer_config.json").read_text()) | words
+        write(chat_folder, "tokenizer_config.json", facts)
+        _, out, _ = call(capsys, "import", chat_folder, "--out", "two" if words else "one")
+        assert out.endswith(f"  numformer sample {'two' if words else 'one'}\n{line}")
+
+
 def test_a_conversation_ends_at_quit_and_begins_with_the_system(chat_run, capsys, monkeypatch):
     pytest.importorskip("jinja2", reason="templates need jinja2")
     status, out, err = talk(capsys, monkeypatch, ["the dog", "/quit", "no more"], chat_run,
