@@ -11,7 +11,9 @@ Source: https://huggingface.co/docs/transformers/chat_templating, whose function
 """
 
 import json
+import re
 from datetime import datetime
+from importlib.metadata import version
 from itertools import islice
 
 from numformer.interop.published_files import TEMPLATE, TOKENIZER
@@ -56,7 +58,8 @@ class ChatTemplate:
         try:
             self._template = environment.from_string(source)
         except (jinja2.TemplateError, RecursionError, SyntaxError) as error:
-            raise ValueError(f"the template of conversations is no Jinja ({error}).") from None
+            raise ValueError("the template of conversations is no Jinja "
+                             f"({_line(error)}).") from None
         self._errors = jinja2.TemplateError
 
     def text(self, messages, answer=True):
@@ -85,12 +88,15 @@ class ChatTemplate:
                 length += len(part)
                 if length > LONGEST_TEXT:
                     raise ValueError(f"its text has more than {LONGEST_TEXT} characters")
-        except self._errors as error:
-            raise ValueError(f"the template of conversations: {error}") from None
         except Exception as error:                    # whatever a stranger's program may raise
-            raise ValueError(f"the template of conversations: {type(error).__name__}, {error}"
-                             ) from None
+            kind = "" if isinstance(error, self._errors) else f"{type(error).__name__}, "
+            raise ValueError(f"the template of conversations: {kind}{_line(error)}") from None
         return "".join(parts)
+
+
+def _line(error):
+    """What an error says, in one line that is not long."""
+    return " ".join(str(error).split())[:200]
 
 
 def has_template(published):
@@ -144,8 +150,8 @@ def _environment():
         from jinja2.sandbox import ImmutableSandboxedEnvironment
     except ImportError:
         raise ImportError(_INSTALL) from None
-    if tuple(map(int, jinja2.__version__.split(".")[:3])) < (3, 1, 6):       # whose sandbox leaks
-        raise ImportError(_INSTALL)
+    if tuple(map(int, re.findall(r"\d+", version("jinja2"))[:3])) < (3, 1, 6):
+        raise ImportError(_INSTALL)                   # the sandbox of these leaks
 
     class Generation(Extension):
         """Marks what an assistant has said, for training; here only its text matters."""

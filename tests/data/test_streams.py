@@ -8,6 +8,7 @@ from numformer.data import (
     Triplets, consecutive_blocks, consecutive_masked_rows, labelled_batches, mask_tokens,
     pair_batch, passage_rows)
 from numformer.data.batches.noisy_pairs import with_wrong_inputs
+from numformer.functional import IGNORE_INDEX
 
 SPECIAL = 0, 1, 2
 MASKS = dict(special=[0, 1, 2, 3], vocab_size=20, mask_id=3)
@@ -29,6 +30,26 @@ def test_a_block_is_consecutive_tokens_at_documented_positions():
     starts = random(3, 1, 5).integers(0, 92, size=6)
     assert np.array_equal(batch.inputs, starts[:, None] + np.arange(8))
     assert np.array_equal(batch.targets, batch.inputs + 1)
+
+
+@pytest.mark.parametrize("F", [1, 2, 3])
+def test_blocks_that_begin_with_given_tokens(F):
+    """Each token of the text is a target once, after the given ones and those of its block."""
+    first = [-7, -8, -9][:F]
+    for n in range(9, 40):
+        seen = []
+        for batch in consecutive_blocks(np.arange(n), 8, tokens_a_batch=16, first=first):
+            assert batch.inputs.shape[1] <= 8 and len(batch) in (1, 2)
+            for inputs, targets in zip(*batch):
+                assert inputs[:F].tolist() == first
+                assert (targets[:F - 1] == IGNORE_INDEX).all()
+                assert targets[F - 1:-1].tolist() == inputs[F:].tolist()
+                seen += targets[F - 1:].tolist()
+        assert seen == list(range(n))
+    few = consecutive_blocks(np.arange(100), 8, blocks=3, first=first)
+    assert sum(map(len, few)) == 3
+    with pytest.raises(ValueError, match="context_length=2 is too short for 3 tokens before"):
+        consecutive_blocks(np.arange(9), 2, first=[0, 1, 2])
 
 
 def test_no_batch_of_consecutive_blocks_is_empty():
