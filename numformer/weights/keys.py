@@ -208,7 +208,7 @@ COMMON = dict.fromkeys("""
     # Of other heads, other layers or other weights, unless they say that there are none
     "add_cross_attention": Old(False), "pruned_heads": Old({}, None),
     "quantization_config": Old(None), "rope_interleaved": Old(False),
-    "tie_encoder_decoder": Old(False)}
+    "tie_encoder_decoder": Old(False), "transformers_weights": Old(None)}
 
 # How keys of tools begin; a class declares none that begins with an underscore
 _TOOLS = ("_", "auto_map", "is_llama_config", "neftune_", "sentence_transformers", "transformers",

@@ -79,6 +79,7 @@ MATHEMATICS = [
     ("llama", "partial_rotary_factor", 0.5, 1.0),
     ("llama", "quantization_config", {"bits": 4}, None),
     ("llama", "rope_scaling", {"type": "dynamic", "factor": 2.0}, {"rope_type": "default"}),
+    ("llama", "transformers_weights", "other.safetensors", None),
     ("mistral", "sliding_window", -1, None), ("qwen2", "use_sliding_window", True, False),
     ("qwen2", "use_mrope", True, False), ("qwen3", "layer_types", ["chunked"] * 2, None),
     ("gemma", "use_bidirectional_attention", True, None),
