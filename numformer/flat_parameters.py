@@ -47,6 +47,9 @@ class FlatParameters:
     def adopt(self):
         """Copy in what was assigned meanwhile, as in ``parameter.data = x``; it is a view again."""
         for parameter, (data, grad) in zip(self.parameters.values(), self._views):
+            if not parameter.trained:
+                raise ValueError("a parameter was frozen after its optimizer was made, which would "
+                                 "still move it; freeze it first.")
             if parameter.data is not data:
                 data[...] = parameter.data
                 parameter.data = data

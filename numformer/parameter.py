@@ -26,20 +26,45 @@ class Parameter:
     data : ndarray
         The values, of any shape; not copied.
 
+    Attributes
+    ----------
+    trained : bool
+        False for a frozen parameter: no optimizer moves it, and its gradient stays 0.
+
     Notes
     -----
     `grad` has the shape and dtype of `data`. It is allocated, as zeros, when it is first read: a
-    model that is only counted or only sampled from needs no memory for it.
+    model that is only counted or only sampled from needs no memory for it. What is added to the
+    gradient of a frozen parameter is dropped, so a layer need not know of it; where the gradient
+    costs a product of matrices, the layer leaves it out.
+
+    Examples
+    --------
+    >>> parameter = Parameter(np.ones(2))
+    >>> parameter.trained = False
+    >>> parameter.grad += 5
+    >>> parameter.grad
+    array([0., 0.])
     """
+
+    trained = True
 
     def __init__(self, data):
         self.data = data
 
-    def __getattr__(self, name):                      # called only for what is not there yet
-        if name != "grad":
-            raise AttributeError(f"Parameter has no attribute {name!r}.")
-        self.grad = np.zeros(self.data.shape, self.data.dtype)
-        return self.grad
+    @property
+    def grad(self):
+        if not self.trained:
+            return np.zeros(self.data.shape, self.data.dtype)
+        own = vars(self)
+        if "grad" not in own:
+            own["grad"] = np.zeros(self.data.shape, self.data.dtype)
+        return own["grad"]
+
+    @grad.setter
+    def grad(self, value):
+        if self.trained:
+            vars(self)["grad"] = value
 
     def zero_grad(self):
         """Set the gradient to zero."""
@@ -51,7 +76,8 @@ class Parameter:
         return Description("Parameter", gradient=(r"d\theta = \Sigma_b dy_b",))
 
     def __repr__(self):
-        return f"Parameter(shape={self.data.shape}, dtype={self.data.dtype})"
+        frozen = "" if self.trained else ", frozen"
+        return f"Parameter(shape={self.data.shape}, dtype={self.data.dtype}{frozen})"
 
 
 def normal(rng, shape, std, dtype):
@@ -167,6 +193,54 @@ class Layer:
         """All parameters, in the order of `named_parameters`."""
         return [parameter for _, parameter in self.named_parameters()]
 
+    def trained_parameters(self):
+        """{dotted name: Parameter} of those that are not frozen."""
+        return {name: part for name, part in self.named_parameters() if part.trained}
+
+    def freeze(self, *names):
+        """Let parameters be as they are in the training that follows; returns this layer.
+
+        Freeze before the optimizer is made: it has the trained parameters alone.
+
+        Parameters
+        ----------
+        *names : str
+            Dotted names of parameters, or of layers for all that are inside; without names, all. A
+            tied parameter is frozen at all of its places, and has the name of the first.
+
+        Raises
+        ------
+        ValueError
+            If there is no parameter of such a name, or in a layer of such a name.
+
+        Examples
+        --------
+        >>> from numformer.layers import FeedForward
+        >>> layer = FeedForward(4, 8, "relu", np.random.default_rng(0))
+        >>> list(layer.freeze("hidden", "output.bias").trained_parameters())
+        ['output.weight']
+        >>> len(layer.unfreeze("hidden").trained_parameters())
+        3
+        """
+        return self._set_trained("freeze", names, False)
+
+    def unfreeze(self, *names):
+        """Train parameters again; names as for `freeze`."""
+        return self._set_trained("unfreeze", names, True)
+
+    def _set_trained(self, method, names, trained):
+        parameters, chosen = dict(self.named_parameters()), set()
+        for name in names:
+            inside = {each for each in parameters if each == name or each.startswith(f"{name}.")}
+            if not inside:
+                raise ValueError(f"{type(self).__name__}: {method} found no parameter {name!r}; "
+                                 f"there are {some_of(list(parameters))}.")
+            chosen |= inside
+        for name in chosen if names else parameters:
+            parameters[name].trained = trained
+            vars(parameters[name]).pop("grad", None)
+        return self
+
     def zero_grad(self):
         """Set all gradients to zero."""
         for parameter in self.parameters():
@@ -249,9 +323,11 @@ class Layer:
         rows = [f"<tr><td><code>{html.escape(name)}</code></td><td>{parameter.data.shape}</td>"
                 f"<td>{parameter.data.dtype}</td><td>{parameter.data.size:,}</td></tr>"
                 for name, parameter in self.named_parameters()]
-        total = sum(parameter.data.size for parameter in self.parameters())
+        total, trained = (sum(parameter.data.size for parameter in each) for each in (
+            self.parameters(), self.trained_parameters().values()))
         kind = html.escape(type(self).__name__)
-        return (f"<table><caption>{kind}: {total:,} parameters</caption>"
+        frozen = "" if trained == total else f", {trained:,} of them trained"
+        return (f"<table><caption>{kind}: {total:,} parameters{frozen}</caption>"
                 "<tr><th>parameter</th><th>shape</th><th>dtype</th><th>numbers</th></tr>"
                 + "".join(rows) + "</table>")
 
@@ -281,6 +357,7 @@ def _replica(part, copies):
         return copies[id(part)]
     if isinstance(part, Parameter):
         copy = Parameter(part.data)
+        copy.trained = part.trained
     elif isinstance(part, Layer):
         copy = object.__new__(type(part))
         copies[id(part)] = copy

@@ -3,11 +3,12 @@
     numformer count gpt2
 """
 
+import math
 from pathlib import Path
 
 from numformer.commands import UsageError
 from numformer.commands.shared.output import print_json
-from numformer.analysis import count
+from numformer.analysis import count, parameter_shapes
 from numformer.models import PUBLISHED
 from numformer.runs import load_checkpoint, load_run
 from numformer.runs.load_run import read_facts
@@ -35,8 +36,11 @@ def run(arguments):
         config = PUBLISHED[name]
         costs = count(config)
     elif (path := folder / "checkpoint.safetensors").exists():
-        _, kind, config, _ = read_facts(*load_checkpoint(path), path)
+        arrays, facts = load_checkpoint(path)
+        _, kind, config, _ = read_facts(arrays, facts, path)
         costs = load_run(folder)[0].costs() if kind == "NGramLanguageModel" else count(config)
+        if facts.get("frozen"):
+            costs |= {"trained_parameters": n_trained(config, facts["frozen"])}
     else:
         raise UsageError(f"{name} is neither a model nor a run"
                          f"{did_you_mean(name, PUBLISHED)}; choose from "
@@ -46,6 +50,7 @@ def run(arguments):
              if options.get(size) is not None]
     print(f"{printable(name)}: {', '.join(sizes)}")
     for label, key, unit in (("parameters", "parameters", ""),
+                             ("trained", "trained_parameters", "the others are frozen"),
                              ("active", "active_parameters", "per token"),
                              ("forward pass", "flops_per_token", "FLOPs per token"),
                              ("training step", "training_flops_per_token", "FLOPs per token"),
@@ -62,6 +67,12 @@ def run(arguments):
     if arguments.json:
         print_json({"name": name, **costs})
     return 0
+
+
+def n_trained(config, frozen):
+    """The number of parameters that are not frozen, in a model of this config."""
+    return sum(math.prod(shape) for name, shape in parameter_shapes(config).items()
+               if name not in frozen)
 
 
 def scaled(number):

@@ -82,8 +82,9 @@ def linear_backward_accumulate(dy, saved, weight_grad, bias_grad=None):
     dy : ndarray, shape (..., F)
     saved : tuple
         From `linear`.
-    weight_grad : ndarray, shape (C, F)
-        Modified in place. A transposed view works too, as for a weight tied to an embedding.
+    weight_grad : ndarray, shape (C, F), or None
+        Modified in place. A transposed view works too, as for a weight tied to an embedding. None
+        for a frozen weight, whose gradient is not computed.
     bias_grad : ndarray, shape (F,), optional
         Modified in place; None where there was no bias.
 
@@ -102,6 +103,11 @@ def linear_backward_accumulate(dy, saved, weight_grad, bias_grad=None):
     array([[11.],
            [12.]])
     """
+    if weight_grad is None:
+        x, weight, _ = saved
+        if bias_grad is not None:
+            bias_grad += dy.reshape(-1, dy.shape[-1]).sum(axis=0)
+        return (dy.reshape(-1, dy.shape[-1]) @ weight.T).reshape(x.shape)
     dx, dweight, dbias = linear_backward(dy, saved)
     weight_grad += dweight
     if bias_grad is not None:

@@ -49,6 +49,8 @@ def linear_backward_accumulate(dy, saved, weight_grad, bias_grad=None):
     if bias_grad is not None:
         bias_grad += dvectors.sum(axis=0)
     dx = _input_gradient(dy, dvectors, saved)
+    if weight_grad is None:                                                     # frozen
+        return dx
     in_place = weight_grad.dtype == dy.dtype and (has_rows(weight_grad) or has_rows(weight_grad.T))
     total = weight_grad if in_place else np.zeros(weight_grad.shape, dy.dtype)
     if has_rows(total):

@@ -104,7 +104,8 @@ def gradients_of_slices(dloss, x, weight, targets, ignore, smoothing, zeta, maxi
 
         # z = x W'
         gemm(part, weight[start:stop], dx, start > 0)
-        gemm(part.T, x, dweight[start:stop], True)
+        if len(dweight) > 0:                                  # else the weight is frozen
+            gemm(part.T, x, dweight[start:stop], True)
 
 
 FORWARD = Kernel(loss_of_slices, lambda real: (
@@ -143,13 +144,18 @@ def linear_cross_entropy_backward(dloss, saved):
 
 
 def linear_cross_entropy_backward_accumulate(dloss, saved, weight_grad):
-    """`linear_cross_entropy_backward` that adds to the weight's gradient in place; returns dx."""
+    """`linear_cross_entropy_backward` that adds to the weight's gradient in place; returns dx.
+
+    `weight_grad` is None for a frozen weight, whose gradient is not computed.
+    """
     vectors, weight, ids, options, maximum, total, n, kept, shape = saved
     real = vectors.dtype
     logits = new_array((len(vectors), min(SLICE, len(weight))), real)
     if kept is not None:
         logits[...] = kept
     dx = new_like(vectors)
+    if weight_grad is None:
+        weight_grad = np.empty((0, weight.shape[1]), real)
     BACKWARD[real](float(dloss) / n, vectors, weight, ids, *options, maximum, total,
                    kept is not None, logits, dx, weight_grad)
     return dx.reshape(shape)

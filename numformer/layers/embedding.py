@@ -48,6 +48,9 @@ class Embedding(Layer):
         return (vectors if self.scale == 1 else vectors * self.scale), saved
 
     def backward(self, dy, saved):
+        if not self.weight.trained:
+            return None
+
         # y = vectors * scale
         dvectors = dy * self.scale
 

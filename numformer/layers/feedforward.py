@@ -3,12 +3,12 @@
 import numpy as np
 
 from numformer.backend import (
-    ACTIVATIONS, feed_forward, feed_forward_backward_accumulate, gated_feed_forward,
-    gated_feed_forward_backward_accumulate, gated_linear_unit)
+    ACTIVATIONS, add, feed_forward, feed_forward_backward_accumulate, gated_feed_forward,
+    gated_feed_forward_backward_accumulate, gated_linear_unit, gated_linear_unit_backward)
 from numformer.checks import check_choice
 from numformer.description import Description, Row, to
 from numformer.functional.activations.table import GATED, spelled
-from numformer.layers.linear import Linear
+from numformer.layers.linear import Linear, are_plain
 from numformer.parameter import Layer
 
 # the gradients of both feed-forwards and of their parts, for diagrams
@@ -61,11 +61,29 @@ class FeedForward(Layer):
         self.activation = activation
 
     def forward(self, x):
-        return feed_forward(x, *self.hidden.arrays, *self.output.arrays, self.activation)
+        if are_plain(self.hidden, self.output):               # all of what follows in one call
+            y, saved = feed_forward(
+                x, *self.hidden.arrays, *self.output.arrays, self.activation)
+            return y, (True, saved)
+        f, _ = ACTIVATIONS[self.activation]
+        h, saved_hidden = self.hidden.forward(x)                      # (..., F)
+        a, saved_activation = f(h)
+        y, saved_output = self.output.forward(a)                      # (..., C)
+
+        saved = (False, (saved_hidden, saved_activation, saved_output))
+        return y, saved
 
     def backward(self, dy, saved):
-        return feed_forward_backward_accumulate(
-            dy, saved, *self.hidden.gradients, *self.output.gradients)
+        at_once, saved = saved
+        if at_once:
+            return feed_forward_backward_accumulate(
+                dy, saved, *self.hidden.gradients, *self.output.gradients)
+        saved_hidden, saved_activation, saved_output = saved
+        _, f_backward = ACTIVATIONS[self.activation]
+
+        # y = output(f(hidden(x)))
+        dh = f_backward(self.output.backward(dy, saved_output), saved_activation)
+        return self.hidden.backward(dh, saved_hidden)
 
     def hidden_units(self, x):
         """The hidden layer (..., F) of x, after its nonlinearity."""
@@ -125,12 +143,31 @@ class GatedFeedForward(Layer):
         self.activation = activation
 
     def forward(self, x):
-        return gated_feed_forward(x, *self.gate.arrays, *self.hidden.arrays, *self.output.arrays,
-                                  self.activation)
+        if are_plain(self.gate, self.hidden, self.output):    # all of what follows in one call
+            y, saved = gated_feed_forward(
+                x, *self.gate.arrays, *self.hidden.arrays, *self.output.arrays, self.activation)
+            return y, (True, saved)
+        g, saved_gate = self.gate.forward(x)                          # (..., F)
+        h, saved_hidden = self.hidden.forward(x)                      # (..., F)
+        a, saved_product = gated_linear_unit(g, h, self.activation)
+        y, saved_output = self.output.forward(a)                      # (..., C)
+
+        saved = (False, (saved_gate, saved_hidden, saved_product, saved_output))
+        return y, saved
 
     def backward(self, dy, saved):
-        return gated_feed_forward_backward_accumulate(
-            dy, saved, *self.gate.gradients, *self.hidden.gradients, *self.output.gradients)
+        at_once, saved = saved
+        if at_once:
+            return gated_feed_forward_backward_accumulate(
+                dy, saved, *self.gate.gradients, *self.hidden.gradients, *self.output.gradients)
+        saved_gate, saved_hidden, saved_product, saved_output = saved
+
+        # y = output(f(g) * h)
+        da = self.output.backward(dy, saved_output)
+        dg, dh = gated_linear_unit_backward(da, saved_product)
+
+        # g = gate(x);  h = hidden(x)
+        return add(self.gate.backward(dg, saved_gate), self.hidden.backward(dh, saved_hidden))
 
     def hidden_units(self, x):
         """The hidden layer (..., F) of x, multiplied by its gates."""

@@ -57,13 +57,36 @@ class Linear(Layer):
 
     @property
     def gradients(self):
-        """The gradients of `arrays`."""
-        return self.weight.grad, None if self.bias is None else self.bias.grad
+        """The gradients of `arrays`; None where there is no bias, or what is frozen."""
+        return _gradient(self.weight), _gradient(self.bias)
 
     def describe(self):
         gradient = r"dx = dy\,W^\top", r"dW = x^\top dy", r"db = \Sigma\,dy"
         return Description("Linear", to(self.weight.data), gradient[:2 + (self.bias is not None)],
                            weights=self.weight.data.size)
+
+
+def are_plain(*parts):
+    """Whether a function that contains these maps may read their arrays, and run in their place.
+
+    That goes by class: a subclass of `Linear` may compute anything, so it has to run itself. So
+    does a map with a frozen weight, whose gradient would cost the function a product.
+
+    Examples
+    --------
+    >>> class Doubled(Linear):
+    ...     def forward(self, x):
+    ...         y, saved = super().forward(x)
+    ...         return 2 * y, saved
+    >>> are_plain(Linear(2, 3, None), Linear(3, 2, None)), are_plain(Doubled(2, 3, None))
+    (True, False)
+    """
+    return all(type(part) is Linear and part.weight.trained for part in parts)
+
+
+def _gradient(parameter):
+    """The gradient that a backward adds to; None if there is none to compute."""
+    return parameter.grad if parameter is not None and parameter.trained else None
 
 
 class LMHead(Layer):
@@ -113,8 +136,9 @@ class LMHead(Layer):
         return linear(x, self.weight.data.T, None if self.bias is None else self.bias.data)
 
     def backward(self, dy, saved):
+        weight_grad = _gradient(self.weight)
         return linear_backward_accumulate(                            # of W', (C, V)
-            dy, saved, self.weight.grad.T, None if self.bias is None else self.bias.grad)
+            dy, saved, None if weight_grad is None else weight_grad.T, _gradient(self.bias))
 
     def describe(self):
         V, C = self.weight.data.shape
@@ -158,7 +182,7 @@ def head_loss(head, x, targets, **options):
 def head_loss_backward(head, dloss, saved):
     """Add to the gradient of the head's weight, and return that of x."""
     if type(head) is LMHead and head.bias is None:
-        return linear_cross_entropy_backward_accumulate(dloss, saved, head.weight.grad)
+        return linear_cross_entropy_backward_accumulate(dloss, saved, _gradient(head.weight))
     saved_head, saved_loss = saved
 
     # loss = cross_entropy(head(x), targets)

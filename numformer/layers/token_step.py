@@ -221,6 +221,8 @@ def _kind(block, norm, head):
     norms = [*(branch.input_norm for branch in branches.values()), norm]
     own = [block.attention, block.feedforward, block.norm1, block.norm2]
     if not (all(one is two for one, two in zip(own, [attention, feedforward, *norms]))
+            and all(type(branch.output_norm) is type(branch.sum_norm) is Identity
+                    for branch in branches.values())
             and type(norm) in (LayerNorm, RMSNorm)
             and all(type(part) is type(norm) and part.epsilon_inside == norm.epsilon_inside
                     for part in norms)

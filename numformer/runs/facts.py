@@ -18,7 +18,7 @@ from numformer.training import TrainingConfig
 from numformer.training.trainer import PROGRESS
 
 KEYS = {"preset", "task", "data", "model", "recipe", "training", "tokenizer", "from", "teacher",
-        "before", "progress", "blas", "published"}
+        "before", "progress", "blas", "published", "frozen"}
 DATA = ("argument", "name", "sha256", "characters")
 LEAST_LIMIT = 2**17                                   # for sizes without arrays: context, window
 SPARE = 2**10                                         # arrays and numbers more than there are
@@ -54,6 +54,9 @@ def check_facts(facts):
         if not isinstance(run, str) or "\0" in run:
             raise ValueError(f"teacher.run is {run!r}, but must be a text")
         _check_digits("teacher", facts["teacher"])
+    frozen = facts.get("frozen", [])
+    if not isinstance(frozen, list) or not all(isinstance(name, str) for name in frozen):
+        raise ValueError(f"frozen is {frozen!r}, but must be a list of names")
     before = facts.get("before", {})
     if not isinstance(before, dict):
         raise ValueError(f"before is a {type(before).__name__}, but must be measures by name")

@@ -8,7 +8,7 @@ import numpy as np
 from numformer.data import DOCUMENTATION, TINY_SHAKESPEARE, WORLD, DataError, tokenizer_from_json
 from numformer.finite import check_finite
 from numformer.models import KINDS
-from numformer.parameter import part_of
+from numformer.parameter import part_of, some_of
 from numformer.recipes import TASKS, kinds_of, recipe_of
 from numformer.runs.checkpoint import CheckpointError
 from numformer.runs.facts import check_arrays, check_facts
@@ -50,6 +50,9 @@ def read_facts(arrays, facts, path):
         if task.has_tokens and is_padded(tokenizer, config.vocab_size):
             tokenizer = PaddedTokenizer(tokenizer, config.vocab_size)
         check_options(task, tokenizer, config)
+        unknown = [name for name in facts.get("frozen", []) if f"model.{name}" not in arrays]
+        if unknown:
+            raise ValueError(f"frozen has names without an array: {some_of(unknown)}")
     with blame(path, MISSHAPEN):
         check_arrays(kind, config, arrays)
     return task, kind, config, tokenizer
@@ -107,6 +110,8 @@ def load_run(folder, best=False):
     task, kind, config, tokenizer = read_facts(arrays, facts, path)
     with blame(path, UNKNOWN):
         model = task.recipe.model(kind, config, np.random.default_rng(0))
+        if facts.get("frozen"):
+            model.freeze(*facts["frozen"])
     with blame(path, MISSHAPEN):
         model.load_state_dict(part_of(arrays, "model."))
     check_finite(f"{path}: parameter", part_of(arrays, "model.").items())

@@ -107,6 +107,8 @@ class RunFolder:
         if self._file is not None:
             flush_to_disk(self._file.fileno(), self.metrics)          # metrics reach it first
         arrays, progress = trainer.state_dict()
+        frozen = [name for name, part in trainer.model.named_parameters() if not part.trained]
+        facts = {**facts, "frozen": frozen} if frozen else facts
         save_checkpoint(path, arrays, {**facts, "progress": progress})
 
     def close(self):

@@ -95,8 +95,9 @@ def is_due(step, config):
 
 
 def _matrices(model):
-    """Copies of all parameters but vectors (weights of norms, biases), by name."""
-    return {name: p.data.copy() for name, p in model.named_parameters() if p.data.ndim > 1}
+    """Copies of all trained parameters but vectors (weights of norms, biases), by name."""
+    return {name: p.data.copy() for name, p in model.trained_parameters().items()
+            if p.data.ndim > 1}
 
 
 def _update_ratios(before, after):

@@ -65,13 +65,21 @@ class Optimizer:
     Parameters
     ----------
     model : Layer
-        All its parameters take part; a tied one once.
+        All its parameters take part, but those that are frozen; a tied one once.
+
+    Raises
+    ------
+    ValueError
+        If all parameters are frozen.
     """
 
     moments = ()                                                      # their names
 
     def __init__(self, model):
-        self.parameters = dict(model.named_parameters())
+        self.parameters = {name: part for name, part in model.named_parameters() if part.trained}
+        if not self.parameters:
+            raise ValueError(f"{type(self).__name__}: no parameter of this {type(model).__name__} "
+                             "is trained; unfreeze some of them.")
         self.steps = 0
         members = {}
         for name, parameter in self.parameters.items():

@@ -70,7 +70,7 @@ class AdamW(Optimizer):
         owner = type(self).__name__
         check_number(owner, "beta1", beta1, least=0, below=1)
         check_number(owner, "beta2", beta2, least=0, below=1)
-        for parameter in model.parameters():
+        for _, parameter in model.named_parameters():
             check_epsilon(owner, epsilon, parameter.data.dtype)
         check_number(owner, "weight_decay", weight_decay, least=0)
         super().__init__(model)

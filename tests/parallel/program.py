@@ -21,7 +21,7 @@ CASES = {
     "tied": (dict(tied=True), dict(optimizer="adam", clip_norm=0.0)),
     "float64": (dict(dtype="float64", norm="rms_norm", positions="rotary"), dict(clip_norm=0.1)),
     "few targets": ({}, dict(shards=6)),
-    "two losses": ({}, dict(shards=6)),
+    "two losses": ({}, dict(shards=6)), "frozen": ({}, dict(shards=3)),
 }
 
 
@@ -45,8 +45,10 @@ def trainer(name):
             return found
 
         stream.batch = batch
-    return Trainer(Decoder(config, np.random.default_rng(0)), stream,
-                   consecutive_blocks(text[:400], 12), training)
+    decoder = Decoder(config, np.random.default_rng(0))
+    if name == "frozen":                              # a block as a whole, and a part of another
+        decoder.freeze("embedding", "blocks.0", "blocks.2.feedforward.hidden.weight")
+    return Trainer(decoder, stream, consecutive_blocks(text[:400], 12), training)
 
 
 def pairs_of_passages(step):
@@ -78,6 +80,8 @@ def on_ranks(comm):
         made = trainer(name)
         if comm.rank:                                 # those of rank 0 replace them
             made.optimizer.flat[0].data += 1
+            for parameter in made.model.parameters():
+                parameter.data += 0 if parameter.trained else 1
         made.parallel = RankShards(made.model, made.optimizer, made.config, comm)
         return made
 

@@ -157,8 +157,8 @@ def resumed_run(arguments, checkpoint):
     changed = {name: value for name, value in given.items() if name in CHANGEABLE}
     training = _made(TrainingConfig, {**training.as_dict(), **changed})
     facts["training"] = training.as_dict()
-    trainer = new_trainer(task, kind, model, training, tokenizer,
-                          run_corpus(task, facts, arguments.data))
+    corpus = run_corpus(task, facts, arguments.data)
+    trainer = new_trainer(task, kind, model, training, tokenizer, corpus, facts.pop("frozen", ()))
     with blame(checkpoint, MISSHAPEN):
         trainer.load_state_dict(arrays, progress or {})
     if "steps" in changed and changed["steps"] < trainer.step:
@@ -171,14 +171,16 @@ def resumed_run(arguments, checkpoint):
     return task, trainer, tokenizer, facts
 
 
-def new_trainer(task, kind, model_config, config, tokenizer, corpus):
-    """A trainer at step 0 of a model of that kind and config."""
+def new_trainer(task, kind, model_config, config, tokenizer, corpus, frozen=()):
+    """A trainer at step 0 of a model of that kind and config; `frozen` are names of parameters."""
     check_memory(kind, model_config, config,
                  model_config.context_length if isinstance(task, TextTask) else 1)
     stream = task.stream(corpus, tokenizer, model_config, config)
     validation = task.validation(corpus, tokenizer, model_config, config.eval_blocks or None)
     rng = branch(config.seed, WEIGHTS)
     model = task.recipe.model(kind, model_config, rng)
+    if frozen:
+        model.freeze(*frozen)
     return task.trainer(model, stream, validation, config)
 
 

@@ -2,7 +2,7 @@
 
 from numformer.backend import head_projections, head_projections_backward_accumulate
 from numformer.layers.dropout import Identity
-from numformer.layers.linear import Linear
+from numformer.layers.linear import are_plain
 from numformer.layers.normalization import RMSNorm
 
 
@@ -10,7 +10,7 @@ def projects_at_once(attention):
     """Whether `head_projections` knows all parts: by class, as a subclass may do anything."""
     one, two = attention.query_norm, attention.key_norm
     return (attention.positions.only_rotates and attention.d_value == attention.d_head
-            and type(attention.query) is type(attention.key) is type(attention.value) is Linear
+            and are_plain(attention.query, attention.key, attention.value)
             and (type(one) is type(two) is Identity
                  or type(one) is type(two) is RMSNorm and one.epsilon == two.epsilon
                  and one.epsilon_inside and two.epsilon_inside))

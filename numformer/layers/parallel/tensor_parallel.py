@@ -34,7 +34,7 @@ import numpy as np
 from numformer.checks import check_divides, check_whole
 from numformer.layers.attention.multi_head import UNCHANGED, MultiHeadAttention
 from numformer.layers.feedforward import FeedForward, GatedFeedForward
-from numformer.layers.linear import Linear
+from numformer.layers.linear import Linear, are_plain
 from numformer.parameter import Layer, Parameter
 
 OWNER = "TensorParallel"
@@ -122,8 +122,15 @@ def _share_of_heads(layer, part, parts):
     return share
 
 
+def _check_map(linear):
+    if not are_plain(linear):
+        raise TypeError(f"{OWNER}: a {type(linear).__name__} may compute anything, so it cannot be "
+                        "divided; use a Linear.")
+
+
 def _columns(linear, part, parts):
     """A_p: the p-th of N equal groups of a Linear's columns, with their biases."""
+    _check_map(linear)
     share = object.__new__(Linear)
     share.weight = Parameter(np.split(linear.weight.data, parts, axis=1)[part].copy())
     share.bias = None if linear.bias is None else Parameter(
@@ -133,6 +140,7 @@ def _columns(linear, part, parts):
 
 def _rows(linear, part, parts):
     """B_p: the p-th of N equal groups of a Linear's rows. Part 0 has the bias."""
+    _check_map(linear)
     share = object.__new__(Linear)
     share.weight = Parameter(np.split(linear.weight.data, parts)[part].copy())
     share.bias = (Parameter(linear.bias.data.copy()) if linear.bias is not None and part == 0

@@ -79,6 +79,9 @@ class RankShards(Shards):
         self.lock, self.bytes_sent, self.any_thread = threading.Lock(), 0, _any_thread_may_call()
         for flat in optimizer.flat:
             comm.Bcast(flat.data, root=0)
+        for _, parameter in model.named_parameters():
+            if not parameter.trained:                 # in no vector, and equal everywhere as well
+                comm.Bcast(parameter.data, root=0)
 
     def gradient(self, batch, step):
         with np.errstate(over="ignore", invalid="ignore"):
