@@ -67,7 +67,8 @@ from numformer.plots.training.breakdown import breakdown_bars
 from numformer.plots.training.clipping import clipping_curves
 from numformer.plots.training.comparison import gradient_reach_curves, losses_by_tokens
 from numformer.plots.training.curves import (
-    gradient_flow, gradient_norm_curve, learning_rate_curve, loss_curve, update_ratio_curve)
+    fact_curve, gradient_flow, gradient_norm_curve, learning_rate_curve, loss_curve,
+    update_ratio_curve)
 from numformer.plots.training.depth import gradient_ratio_by_depth, losses_by_step
 from numformer.plots.training.growth import growth_of_time
 from numformer.plots.training.landscape import Plane, loss_contours

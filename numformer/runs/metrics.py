@@ -7,7 +7,8 @@ from numformer.files import MIB, FileError, open_file, parse_json
 MOST = 256 * MIB                                      # of the file
 MOST_LINE = MIB                                       # of a line, with its newline
 MOST_LINES = 2_000_000
-NUMBERS = ("loss", "learning_rate", "gradient_norm")  # of a step, in addition to `update_ratio`
+NUMBERS = ("loss", "learning_rate", "gradient_norm")  # of a step
+BY_NAME = ("update_ratio", "facts")                   # numbers by name, of some steps
 
 
 def read_metrics(path, until=None):
@@ -64,16 +65,19 @@ def _checked(data, last, number):
         raise ValueError("it must hold a step with either a loss or a val_loss")
     kind = "loss" if "loss" in metrics else "val_loss"
     unknown = metrics.keys() - {"step", *(("val_loss",) if kind == "val_loss"
-                                          else (*NUMBERS, "update_ratio"))}
+                                          else (*NUMBERS, *BY_NAME))}
     if unknown:
         raise ValueError(f"unknown: {sorted(unknown)}")
     step = metrics.get("step")
     if type(step) is not int or not last[kind] < step < 2**53:
         raise ValueError(f"the step is {step!r}, after {last[kind]}")
-    ratios = metrics.get("update_ratio", {})
-    if not isinstance(ratios, dict):
-        raise ValueError(f"update_ratio is {ratios!r}")
-    for name, value in (*metrics.items(), *ratios.items()):
-        if name != "update_ratio" and not (type(value) in (int, float) and math.isfinite(value)):
+    numbers = [(name, value) for name, value in metrics.items() if name not in BY_NAME]
+    for kind in BY_NAME:
+        named = metrics.get(kind, {})
+        if not isinstance(named, dict):
+            raise ValueError(f"{kind} is {named!r}")
+        numbers += named.items()
+    for name, value in numbers:
+        if not (type(value) in (int, float) and math.isfinite(value)):
             raise ValueError(f"{name} is {value!r}, but must be a number")
     return metrics

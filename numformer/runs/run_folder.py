@@ -33,9 +33,10 @@ class RunFolder:
     - ``best.safetensors``: the state of the lowest validation loss.
     - ``config.json``: the settings, for people to read.
     - ``metrics.jsonl``: one JSON object a line, for each step (``step loss learning_rate
-      gradient_norm``; before a validation also ``update_ratio``, the norm of each matrix's change
-      divided by the norm of the matrix) and for each validation (``step val_loss``). Nothing in it
-      differs from run to run, such as times.
+      gradient_norm``; ``facts``, numbers by name, where its batch has some; before a validation
+      also ``update_ratio``, the norm of each matrix's change divided by the norm of the matrix)
+      and for each validation (``step val_loss``). Nothing in it differs from run to run, such as
+      times.
     - ``snapshots/``: the weights at chosen steps, if the run was begun with them: `Snapshots`.
     """
 

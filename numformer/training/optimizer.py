@@ -76,8 +76,9 @@ class Optimizer:
     moments = ()                                                      # their names
 
     def __init__(self, model):
-        self.parameters = {name: part for name, part in model.named_parameters() if part.trained}
-        if not self.parameters:
+        everything = dict(model.named_parameters())
+        self.parameters = {name: part for name, part in everything.items() if part.trained}
+        if everything and not self.parameters:
             raise ValueError(f"{type(self).__name__}: no parameter of this {type(model).__name__} "
                              "is trained; unfreeze some of them.")
         self.steps = 0

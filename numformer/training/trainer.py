@@ -109,7 +109,8 @@ class Trainer:
         -------
         dict
             ``step`` (counted from 1), ``loss`` (nats per target, before the step),
-            ``learning_rate``, ``gradient_norm`` (before clipping).
+            ``learning_rate``, ``gradient_norm`` (before clipping); and ``facts``, numbers by name,
+            if the batch has some.
 
         Raises
         ------
@@ -130,8 +131,10 @@ class Trainer:
         self.step += 1
         self.n_targets += batch.n_targets
         self.seconds += time.perf_counter() - started
-        return {"step": self.step, "loss": float(loss), "learning_rate": rate,
-                "gradient_norm": norm}
+        metrics = {"step": self.step, "loss": float(loss), "learning_rate": rate,
+                   "gradient_norm": norm}
+        facts = getattr(batch, "facts", {})
+        return {**metrics, "facts": facts} if facts else metrics
 
     def _check(self, loss, norm):
         """Raise `NotFinite` for what is not finite: before the parameters are changed by it."""

@@ -71,6 +71,7 @@ def test_dark_plots_have_light_lines():
     (lambda: plots.update_ratio_curve([{"step": 1, "loss": 1.0}]), "no update_ratio"),
     (lambda: plots.gradient_flow({}), "flows is empty"),
     (lambda: plots.gradient_norm_curve([]), "no gradient_norm"),
+    (lambda: plots.fact_curve([{"step": 1, "facts": {"length": 2.0}}], "reward"), "no reward"),
     (lambda: plots.step_error_curve({"steps": []}), "no steps"),
     (lambda: plots.attention_costs([1, 2], {"a": [1]}, {}), "1 numbers for 2 lengths"),
     (lambda: plots.cost_treemap([]), "rows is empty"),

@@ -1,6 +1,7 @@
 """Plots of training and of costs show the numbers of their arguments."""
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -49,6 +50,18 @@ def test_curves_of_a_run_show_its_metrics():
     ratios = plots.update_ratio_curve(METRICS)
     found = {line.get_label(): line.get_xydata().tolist() for line in ratios.lines[:2]}
     assert found == {"w": [[2, 0.2]], "head.w": [[2, 0.5]]}, "the median over layers"
+
+
+def test_facts_of_steps_are_drawn():
+    metrics = [{"step": step, "loss": 1.0, "learning_rate": 0.1, "gradient_norm": 1.0,
+                "facts": {"reward": step / 4, "length": 3.0}} for step in (1, 2)]
+    ax = plots.fact_curve([{"step": 1, "loss": 1.0}, *metrics[1:]], "reward")
+    assert ax.lines[0].get_xydata().tolist() == [[2, 0.5]] and ax.get_ylabel() == "reward"
+    task = SimpleNamespace(unit_of=lambda tokenizer: "nats per token")
+    run = SimpleNamespace(metrics=lambda: metrics, task=task, tokenizer=None)
+    figure = plots.PICTURES["training"].draw(run)
+    assert [ax.get_title() for ax in figure.axes if not ax.get_title().startswith("Loss")][-2:] == [
+        "reward", "length"]
 
 
 def test_gradient_flow_and_step_errors_show_their_numbers():

@@ -8,7 +8,7 @@ from numformer.files import FileError
 from numformer.runs import RunFolder, read_metrics
 
 LINES = [{"step": 1, "loss": 2.5, "learning_rate": 0.1, "gradient_norm": 1.5,
-          "update_ratio": {"a.weight": 0.01}},
+          "update_ratio": {"a.weight": 0.01}, "facts": {"reward": 0.5, "length": 7}},
          {"step": 1, "val_loss": 2.25}, {"step": 2, "loss": 2, "learning_rate": 0.1,
                                          "gradient_norm": 0}]
 
@@ -37,6 +37,9 @@ def test_whole_lines_are_read_and_a_cut_one_is_left_out(tmp_path):
     (b'{"step": 3, "loss": 1, "loss": 2}\n', "appears twice"), (b"[1]\n", "either a loss"),
     (b'{"step": 3, "loss": 1, "update_ratio": {"a": "b"}}\n', "a is 'b'"),
     (b'{"step": 3, "loss": 1, "update_ratio": 1}\n', "update_ratio is 1"),
+    (b'{"step": 3, "loss": 1, "facts": []}\n', "facts is []"),
+    (b'{"step": 3, "loss": 1, "facts": {"reward": null}}\n', "reward is None"),
+    (b'{"step": 3, "val_loss": 1, "facts": {}}\n', "unknown: ['facts']"),
     (b'{"step": 1e30, "loss": 1}\n', "step is 1e+30"), (b"\0" * 2**21 + b"\n", "more than 1048576"),
     (b'{"step": ' + b"9" * 99 + b', "loss": 1}\n', "step is 999")])
 def test_a_line_that_is_none_is_named(tmp_path, line, words):

@@ -2,6 +2,7 @@
 
 import tracemalloc
 from importlib.util import find_spec
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -257,3 +258,18 @@ def _release_workspace():
         from numformer.kernels.runtime import workspace
 
         workspace.release()
+
+
+def test_facts_of_a_batch_are_metrics_of_its_step():
+    """Whole or in shards, which do not see them; a step without facts has no such entry."""
+    ids = np.arange(40).reshape(8, 5) % 5
+    plain = Batch(inputs=ids, targets=ids)
+    stream = SimpleNamespace(batch=lambda step: plain.with_facts(reward=0.5) if step else plain)
+    for shards in (1, 2):
+        model = Decoder(CONFIG, np.random.default_rng(0))
+        settings = TrainingConfig(steps=2, batch_size=8, shards=shards)
+        trained = Trainer(model, stream, [], settings)
+        first, second = trained.train_step(), trained.train_step()
+        assert "facts" not in first and second["facts"] == {"reward": 0.5}
+    with pytest.raises(ValueError, match="Batch: reward=nan must be a finite number"):
+        plain.with_facts(reward=float("nan"))

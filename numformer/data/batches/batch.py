@@ -4,6 +4,7 @@ from types import SimpleNamespace
 
 import numpy as np
 
+from numformer.checks import check_number
 from numformer.functional import IGNORE_INDEX
 
 
@@ -33,6 +34,12 @@ class Batch(SimpleNamespace):
         A target of `IGNORE_INDEX` does not count in the loss. `lengths` are the numbers of tokens
         of each row without its padding, which is on the right.
 
+    Attributes
+    ----------
+    facts : dict of str to float
+        What else is known of the batch as a whole, such as the mean reward of its answers. The
+        metrics of the step keep it, and models do not see it. Set by `with_facts`; else empty.
+
     Examples
     --------
     >>> ids = np.array([[5, 6, 7], [8, 9, IGNORE_INDEX]])
@@ -41,6 +48,31 @@ class Batch(SimpleNamespace):
     >>> len(batch), batch.n_targets
     (2, 3)
     """
+
+    __slots__ = "_facts",                             # not among the arrays
+
+    @property
+    def facts(self):
+        return getattr(self, "_facts", {})
+
+    def with_facts(self, **facts):
+        """The same arrays, with facts: finite numbers by name.
+
+        Raises
+        ------
+        ValueError, TypeError
+            If one is not a finite number.
+
+        Examples
+        --------
+        >>> Batch(inputs=np.zeros((2, 3))).with_facts(reward=0.5).facts
+        {'reward': 0.5}
+        """
+        for name, number in facts.items():
+            check_number("Batch", name, number)
+        found = type(self)(**vars(self))
+        found._facts = {name: float(number) for name, number in facts.items()}
+        return found
 
     def __iter__(self):
         return iter(vars(self).values())

@@ -91,6 +91,41 @@ def gradient_norm_curve(metrics, ax=None, title="Gradient norm before clipping")
 
 
 @styled
+def fact_curve(metrics, name, ax=None, title=None):
+    """A fact of each step, such as its mean reward, and its moving average.
+
+    Parameters
+    ----------
+    metrics : list of dict
+        Lines of a run's ``metrics.jsonl``; those of steps hold ``facts``, {name: number}.
+    name : str
+    ax : matplotlib Axes, optional
+        Axes to draw on; a new figure by default.
+    title : str, optional
+        The name unless given.
+
+    Returns
+    -------
+    Axes
+
+    Raises
+    ------
+    ValueError
+        If metrics hold no such fact.
+    """
+    lines = [{"step": line["step"], name: line["facts"][name]} for line in metrics
+             if name in line.get("facts", {})]
+    steps, values = _needed("fact_curve", lines, name)
+    ax = new_axes((WIDTH, 3.4)) if ax is None else ax
+    ax.plot(steps, values, color=faint(ax), linewidth=0.8, label="each step")
+    ax.plot(*averaged(steps, values), color=colours(ax)[0], linewidth=1.6, label="moving average")
+    ax.set(xlabel="step", ylabel=plain(name), title=plain(name if title is None else title))
+    ax.grid(alpha=0.3)
+    ax.legend()
+    return ax
+
+
+@styled
 def update_ratio_curve(metrics, ax=None, title="Update-to-weight ratio"):
     """The norm of one update relative to the norm of the weights: the median over layers, by
     matrix.
@@ -250,19 +285,22 @@ def _loss(run):
 
 @picture_of_run("training")
 def _training(run):
-    """Loss, learning rate, gradient norm and update-to-weight ratio."""
+    """Loss, learning rate, gradient norm, update-to-weight ratio, and the facts of steps."""
     metrics = run.metrics()
     if not any("loss" in line or "val_loss" in line for line in metrics):
         raise ValueError("it has no steps of training to draw; train at least one.")
     if not any("learning_rate" in line for line in metrics):
         raise ValueError("it was trained without gradients; use `numformer plot loss`.")
-    axes = panels(None, *((2, 2) if in_slides() else (4, 1)), (8, 16))
     losses = partial(loss_curve, unit=run.task.unit_of(run.tokenizer))
     curves = [losses, gradient_norm_curve, learning_rate_curve]
     if any("update_ratio" in line for line in metrics):
         curves.append(update_ratio_curve)
-    else:
-        axes.flat[3].remove()
+    names = dict.fromkeys(name for line in metrics for name in line.get("facts", {}))
+    curves += [partial(fact_curve, name=name) for name in names]
+    rows = max(4, len(curves))
+    axes = panels(None, *((-(-rows // 2), 2) if in_slides() else (rows, 1)), (8, 4 * rows))
+    for panel in axes.flat[len(curves):]:
+        panel.remove()
     for panel, draw in zip(axes.flat, curves):
         draw(metrics, ax=panel)
     return axes[0, 0].figure
