@@ -83,17 +83,24 @@ from numformer.functional.losses.distillation import (
     distillation_loss, distillation_loss_backward, imitation_loss, imitation_loss_backward)
 from numformer.functional.losses.detection import (
     box_loss, box_loss_backward, weighted_cross_entropy, weighted_cross_entropy_backward)
+from numformer.functional.losses.kl_estimate import kl_estimate, kl_estimate_backward
 from numformer.functional.losses.linear_cross_entropy import (
     linear_cross_entropy, linear_cross_entropy_backward)
+from numformer.functional.losses.policy import (
+    differing_groups, group_advantages, policy_loss, policy_loss_backward)
+from numformer.functional.losses.preference import dpo_loss, dpo_loss_backward
 from numformer.functional.losses.quantile import quantile_loss, quantile_loss_backward
 from numformer.functional.losses.sentence_pairs import (
     cosine_regression_loss, cosine_regression_loss_backward, pair_features,
     pair_features_backward)
 from numformer.functional.losses.similarity import (
     cosine_similarity, cosine_similarity_backward, triplet_loss, triplet_loss_backward)
+from numformer.functional.losses.token_log_probs import (
+    token_log_probs, token_log_probs_backward)
 from numformer.functional.losses.uniform_cross_entropy import (
     uniform_cross_entropy, uniform_cross_entropy_backward)
 from numformer.functional.losses.z_loss import z_loss, z_loss_backward
+from numformer.functional.low_rank import low_rank_linear, low_rank_linear_backward
 from numformer.functional.ngrams import ngram_rows
 from numformer.functional.norms.batch_norm import batch_norm, batch_norm_backward
 from numformer.functional.norms.batch_norm_variants import (

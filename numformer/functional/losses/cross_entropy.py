@@ -146,6 +146,11 @@ def cross_entropy(logits, targets, ignore_index=IGNORE_INDEX, label_smoothing=0.
     TypeError
         If targets are not integers.
 
+    Notes
+    -----
+    Supervised fine-tuning on answers is this loss: the tokens of prompts and the padding are
+    ignored, and the EOS that ends an answer is a target like any other.
+
     References
     ----------
     Label smoothing: Szegedy et al. (2016), "Rethinking the Inception Architecture", section 7.
