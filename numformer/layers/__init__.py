@@ -5,6 +5,8 @@ Every layer keeps the contract of `numformer.parameter.Layer`: `forward` returns
 `attention.self_attention`, `attention.multi_head` and `blocks.residual`.
 """
 
+from numformer.layers.adapters import (
+    adapter_state, add_adapters, base_digest, load_adapters, merged)
 from numformer.layers.adaptive_embedding import AdaptiveEmbedding
 from numformer.layers.adaptive_softmax import AdaptiveSoftmax
 from numformer.layers.attention.attention import Attention
@@ -32,6 +34,7 @@ from numformer.layers.dropout import Dropout, Identity
 from numformer.layers.embedding import Embedding
 from numformer.layers.feedforward import GEGLU, FeedForward, GatedFeedForward, SwiGLU
 from numformer.layers.linear import Linear, LMHead
+from numformer.layers.low_rank_linear import LowRankLinear
 from numformer.layers.mixture_of_experts import MixtureOfExperts
 from numformer.layers.ngram_embedding import NGramEmbedding
 from numformer.layers.normalization import LayerNorm, RMSNorm

@@ -6,9 +6,9 @@ from numformer import functional as F
 from numformer.functional import CAUSAL, AttentionPattern
 from numformer.layers import (
     AdaptiveEmbedding, AdaptiveSoftmax, ALiBi, Dropout, Embedding, FeedForward, GEGLU,
-    GatedFeedForward, Identity, LayerNorm, LearnedPositions, Linear, LMHead, MultiHeadAttention,
-    NGramEmbedding, NoPositions, RMSNorm, RotaryPositions, SinusoidalPositions, SoftCappedLMHead,
-    SwiGLU)
+    GatedFeedForward, Identity, LayerNorm, LearnedPositions, Linear, LMHead, LowRankLinear,
+    MultiHeadAttention, NGramEmbedding, NoPositions, RMSNorm, RotaryPositions, SinusoidalPositions,
+    SoftCappedLMHead, SwiGLU)
 from numformer.layers.positions.schemes import ADDED, IN_ATTENTION
 from numformer.models import (
     Decoder, DecoderConfig, EncoderConfig, NGramDecoder, NGramDecoderConfig)
@@ -71,6 +71,11 @@ LAYERS = [
          wrong=[((floats(2, 3),), ValueError, "C=4"), (([1.0],), TypeError, "array of floats"),
                 ((np.zeros((2, 4), int),), TypeError, "array of floats"),
                 ((np.zeros((2, 4), np.float32),), TypeError, "float64")]),
+    Case("low-rank linear layer", lambda rng, dtype: LowRankLinear(
+        Linear(4, 3, rng, dtype=dtype), 2, rng), [(2, 5, 4)],
+         wrong=[((floats(2, 3),), ValueError, "C=4")]),
+    Case("low-rank linear layer without bias, rank-stabilized", lambda rng, dtype: LowRankLinear(
+        Linear(4, 3, rng, bias=False, dtype=dtype), 3, rng, 2.0, rank_stabilized=True), [(4,)]),
     Case("linear without bias", lambda rng, dtype: Linear(4, 3, rng, bias=False, dtype=dtype),
          [(4,)]),
     Case("language model head",
