@@ -96,8 +96,8 @@ def is_due(step, config):
 
 def _matrices(model):
     """Copies of all trained parameters but vectors (weights of norms, biases), by name."""
-    return {name: p.data.copy() for name, p in model.trained_parameters().items()
-            if p.data.ndim > 1}
+    return {name: p.data.copy() for name, p in model.named_parameters()
+            if p.trained and p.data.ndim > 1}
 
 
 def _update_ratios(before, after):

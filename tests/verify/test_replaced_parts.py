@@ -14,7 +14,8 @@ from marks import every
 from numformer.functional import cross_entropy
 from numformer.generation.smaller_weights import rounded_weights
 from numformer.layers import (
-    Dropout, FeedForward, ResidualBranch, RotaryPositions, ScoreAttention)
+    Dropout, FeedForward, LayerNorm, ParallelBlock, PlainBlock, ResidualBranch, RotaryPositions,
+    ScoreAttention, TransformerBlock)
 from numformer.layers.parallel.tensor_parallel import TensorParallel
 from numformer.layers.positions.added import AddedPositions
 from numformer.layers.positions.in_attention import AttentionPositions
@@ -28,7 +29,8 @@ from numformer.verify.tensors import generic_direction, gradients_at, named_tens
 
 CASES = LAYERS + ESTIMATORS + MODELS + LOSSES
 # What a layer calls of a part, if it is not `forward`
-CALLED = [("ParallelBlock", ResidualBranch, "update"), ("AttentiveGRU", ScoreAttention, "attend"),
+CALLED = [("TransformerBlock", ResidualBranch, "update"),
+          ("ParallelBlock", ResidualBranch, "update"), ("AttentiveGRU", ScoreAttention, "attend"),
           ("PlainBlock", ResidualBranch, "update"), ("DETR", AddedPositions, "vectors"),
           ("ConcatenatedPositions", AddedPositions, "vectors")]
 # The parts (class of the owner, name) that some outputs do not depend on: heads and projections of
@@ -183,6 +185,18 @@ def test_the_head_of_a_loss_may_be_a_subclass():
         loss, _ = model.loss(batch)
         assert float(loss) == pytest.approx(float(cross_entropy(model(batch[0]), batch[1])[0]))
         assert float(loss) != pytest.approx(float(decoder(**options).loss(batch)[0]), abs=1e-6)
+
+
+def test_blocks_refuse_branches_whose_forward_they_do_not_call():
+    class Doubled(ResidualBranch):
+        def forward(self, *inputs, **options):
+            y, saved = super().forward(*inputs, **options)
+            return 2 * y, saved
+
+    branch = Doubled(LayerNorm(4), FeedForward(4, 8, "gelu", np.random.default_rng(0)))
+    for kind in (TransformerBlock, ParallelBlock, PlainBlock):
+        with pytest.raises(TypeError, match="feedforward is a Doubled with a forward of its own"):
+            kind(feedforward=branch)
 
 
 def test_weights_of_fewer_bits_refuse_subclasses():

@@ -5,7 +5,8 @@
 
 from numformer.description import Residual
 from numformer.functional.attention.masks import CAUSAL, EVERYWHERE
-from numformer.layers.blocks.residual import CrossAttentionBranch, SelfAttentionBranch
+from numformer.layers.blocks.residual import (
+    CrossAttentionBranch, ResidualBranch, SelfAttentionBranch)
 from numformer.parameter import Layer
 
 
@@ -21,6 +22,10 @@ class BranchedBlock(Layer):
         owner = type(self).__name__
         if not branches:
             raise ValueError(f"{owner}: there is no branch; give attention=..., feedforward=...")
+        for name, branch in branches.items():
+            if type(branch).forward is not ResidualBranch.forward:
+                raise TypeError(f"{owner}: {name} is a {type(branch).__name__} with a forward of "
+                                "its own, which a block does not call; override update instead.")
         for kind in (SelfAttentionBranch, CrossAttentionBranch):
             found = [name for name, branch in branches.items() if isinstance(branch, kind)]
             if len(found) > 1:

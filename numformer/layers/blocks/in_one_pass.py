@@ -12,18 +12,17 @@ The sum stays in the processor's cache until the norm has read it.
 from numformer.backend import add
 from numformer.layers.blocks.add_and_norm import (
     add_and_norm, add_and_norm_backward, runs_with_the_sum)
-from numformer.layers.blocks.residual import NO_NORM, ResidualBranch
+from numformer.layers.blocks.residual import NO_NORM
 from numformer.layers.dropout import Identity
 
 
 def joins_sums_and_norms(branches):
     """Whether this is faster: the norms of branches but the first read sums, and run with them.
 
-    A branch with a forward of its own, or with another layer in the place of no norm, runs itself.
+    The place of the norm of a sum has to be empty: another layer there may compute anything.
     """
-    return (all(type(branch.sum_norm) is Identity and type(branch).forward is ResidualBranch.forward
-                for branch in branches)
-            and any(runs_with_the_sum(branch.input_norm) for branch in branches[1:]))
+    return all(type(branch.sum_norm) is Identity for branch in branches) and any(
+        runs_with_the_sum(branch.input_norm) for branch in branches[1:])
 
 
 def forward_in_one_pass(branches, x, memory, pattern, memory_pattern, rng):
