@@ -61,6 +61,8 @@ def add_adapters(model, rank, rng, names=("query", "value"), alpha=8.0, rank_sta
     blocks.0.attention.value.up
     """
     owner, layers, chosen = "add_adapters", dict(model.named_layers()), {}
+    if not names:
+        raise ValueError(f"{owner}: names is empty; give the ends of names, such as 'query'.")
     for name in names:
         fitting = {full: layer for full, layer in layers.items()
                    if full == name or full.endswith(f".{name}")}
@@ -252,3 +254,7 @@ def _replace(part, others):
             children[key] = others[id(child)]
         elif isinstance(child, (Layer, dict, list)):
             _replace(child, others)
+        elif type(child) is tuple:
+            children[key] = list(child)
+            _replace(children[key], others)
+            children[key] = tuple(children[key])

@@ -156,6 +156,7 @@ def tied():
 
 
 @pytest.mark.parametrize("make, names, error, words", [
+    (decoder, [], ValueError, "names is empty"),
     (decoder, ["quarry"], ValueError, "no layer of this Decoder has the name 'quarry'"),
     (decoder, ["embedding"], TypeError, "embedding is a Embedding, but must be a Linear"),
     (decoder, ["head"], TypeError, "head is a LMHead"),
@@ -168,6 +169,22 @@ def test_what_cannot_be_adapted_is_refused(make, names, error, words):
     with pytest.raises(error, match=words):
         add_adapters(model, 2, np.random.default_rng(1), names)
     assert model.state_dict().keys() == before.keys()
+
+
+def test_maps_in_lists_tuples_and_dicts_are_found():
+    model, x = Layer(), np.ones((1, 4), np.float32)
+    maps = [Linear(4, 4, np.random.default_rng(k)) for k in range(3)]
+    model.some, model.pair, model.named = [maps[0]], (maps[1], 5), {"a": maps[2]}
+    add_adapters(model, 2, np.random.default_rng(1), ["0", "a"])
+    for layer in (model.some[0], model.pair[0], model.named["a"]):
+        layer.up.data[...] = 1
+    plain = merged(model)
+    for one, other, before in ((plain.some[0], model.some[0], maps[0]),
+                               (plain.pair[0], model.pair[0], maps[1]),
+                               (plain.named["a"], model.named["a"], maps[2])):
+        assert type(one) is Linear and model.pair[1] == 5
+        np.testing.assert_allclose(one(x), other(x), rtol=1e-5)
+        assert not np.allclose(other(x), before(x))
 
 
 @pytest.mark.parametrize("rank", [0, 17, 2.5])
