@@ -104,15 +104,21 @@ def linear_backward_accumulate(dy, saved, weight_grad, bias_grad=None):
            [12.]])
     """
     if weight_grad is None:
-        x, weight, _ = saved
-        if bias_grad is not None:
-            bias_grad += dy.reshape(-1, dy.shape[-1]).sum(axis=0)
-        return (dy.reshape(-1, dy.shape[-1]) @ weight.T).reshape(x.shape)
+        return _without_weight(dy, saved, bias_grad)
     dx, dweight, dbias = linear_backward(dy, saved)
     weight_grad += dweight
     if bias_grad is not None:
         bias_grad += dbias
     return dx
+
+
+def _without_weight(dy, saved, bias_grad):
+    """dx of a frozen weight: one product instead of two."""
+    x, weight, _ = saved
+    dvectors = dy.reshape(-1, dy.shape[-1])                          # (N, F)
+    if bias_grad is not None:
+        bias_grad += dvectors.sum(axis=0)
+    return (dvectors @ weight.T).reshape(x.shape)
 
 
 def check_linear(x, weight, bias):
