@@ -29,22 +29,12 @@ class Parameter:
     Attributes
     ----------
     trained : bool
-        False for a frozen parameter: no optimizer moves it, and its gradient stays 0.
+        False for a frozen parameter, of the class `FrozenParameter`: see `Layer.freeze`.
 
     Notes
     -----
     `grad` has the shape and dtype of `data`. It is allocated, as zeros, when it is first read: a
-    model that is only counted or only sampled from needs no memory for it. What is added to the
-    gradient of a frozen parameter is dropped, so a layer need not know of it; where the gradient
-    costs a product of matrices, the layer leaves it out.
-
-    Examples
-    --------
-    >>> parameter = Parameter(np.ones(2))
-    >>> parameter.trained = False
-    >>> parameter.grad += 5
-    >>> parameter.grad
-    array([0., 0.])
+    model that is only counted or only sampled from needs no memory for it.
     """
 
     trained = True
@@ -52,19 +42,16 @@ class Parameter:
     def __init__(self, data):
         self.data = data
 
-    @property
-    def grad(self):
-        if not self.trained:
-            return np.zeros(self.data.shape, self.data.dtype)
-        own = vars(self)
-        if "grad" not in own:
-            own["grad"] = np.zeros(self.data.shape, self.data.dtype)
-        return own["grad"]
+    def __getattr__(self, name):                      # called only for what is not there yet
+        if name != "grad":
+            raise AttributeError(f"Parameter has no attribute {name!r}.")
+        self.grad = np.zeros(self.data.shape, self.data.dtype)
+        return self.grad
 
-    @grad.setter
-    def grad(self, value):
-        if self.trained:
-            vars(self)["grad"] = value
+    def set_trained(self, trained):
+        """Freeze it, or train it again; a gradient that it had is forgotten."""
+        self.__class__ = Parameter if trained else FrozenParameter
+        vars(self).pop("grad", None)
 
     def zero_grad(self):
         """Set the gradient to zero."""
@@ -78,6 +65,32 @@ class Parameter:
     def __repr__(self):
         frozen = "" if self.trained else ", frozen"
         return f"Parameter(shape={self.data.shape}, dtype={self.data.dtype}{frozen})"
+
+
+class FrozenParameter(Parameter):
+    """A parameter that no optimizer moves, and whose gradient is always 0.
+
+    What a backward adds to the gradient is dropped, so a layer need not know of it; where the
+    gradient costs a product of matrices, the layer leaves it out.
+
+    Examples
+    --------
+    >>> parameter = Parameter(np.ones(2))
+    >>> parameter.set_trained(False)
+    >>> parameter.grad += 5
+    >>> parameter.trained, parameter.grad
+    (False, array([0., 0.]))
+    """
+
+    trained = False
+
+    @property
+    def grad(self):
+        return np.zeros(self.data.shape, self.data.dtype)
+
+    @grad.setter
+    def grad(self, value):
+        pass
 
 
 def normal(rng, shape, std, dtype):
@@ -237,8 +250,7 @@ class Layer:
                                  f"there are {some_of(list(parameters))}.")
             chosen |= inside
         for name in chosen if names else parameters:
-            parameters[name].trained = trained
-            vars(parameters[name]).pop("grad", None)
+            parameters[name].set_trained(trained)
         return self
 
     def zero_grad(self):
@@ -356,8 +368,7 @@ def _replica(part, copies):
     if id(part) in copies:
         return copies[id(part)]
     if isinstance(part, Parameter):
-        copy = Parameter(part.data)
-        copy.trained = part.trained
+        copy = type(part)(part.data)                  # frozen, too, or not
     elif isinstance(part, Layer):
         copy = object.__new__(type(part))
         copies[id(part)] = copy

@@ -43,7 +43,7 @@ def test_only_what_is_trained_has_a_gradient_in_every_layer(case):
     parameters = dict(layer.named_parameters())
     for chosen in (list(parameters)[::2], list(parameters)[1::2]):
         for name, parameter in parameters.items():
-            parameter.trained = name not in chosen
+            parameter.set_trained(name not in chosen)
         gradients = gradients_at(layer, inputs, case.options, {}, dy)
         np.testing.assert_allclose(output_at(layer, inputs, case.options, {}), y, rtol=1e-12)
         for name in named_tensors(layer, inputs):
