@@ -81,7 +81,7 @@ def token_log_probs_backward(dlog_probs, saved):
     dlogits : ndarray, shape (..., V)
     """
     log_p, tokens, counts, T = saved
-    dl = dlog_probs[counts]                                          # (n,)
+    dl = np.asarray(dlog_probs)[counts]                              # (n,)
 
     # log_probs[counts] = log_p[arange(n), tokens], with log_p = log_softmax(logits[counts] / T)
     dz = -np.exp(log_p) * dl[:, None]                                # (n, V)

@@ -192,7 +192,7 @@ def sampled_tokens(**options):
     def make(rng):
         N, T = sizes(rng, 2)
         old = -0.3 - rng.random((N, T))
-        policy, reference = old + 0.4 * rng.standard_normal((2, N, T))
+        policy, reference = -abs(old + 0.4 * rng.standard_normal((2, N, T)))
         return {"log_probs": policy, "reference_log_probs": reference, "old_log_probs": old}, {
             "estimator": "k3", **options}
     return make
@@ -268,9 +268,10 @@ def rollouts(reference=True, **options):
         N, T = sizes(rng, 2)
         counts = np.arange(T) < rng.integers(1, T + 1, (N, 1))
         old = -0.2 - rng.random((N, T))
-        found = {"log_probs": old + 0.4 * rng.standard_normal((N, T)), "old_log_probs": old,
+        policy, reference_log_probs = -abs(old + 0.4 * rng.standard_normal((2, N, T)))
+        found = {"log_probs": policy, "old_log_probs": old,
                  "advantages": rng.choice([-1, 1], N) * rng.uniform(0.5, 1.5, N), "counts": counts,
-                 "reference_log_probs": old + 0.4 * rng.standard_normal((N, T))}
+                 "reference_log_probs": reference_log_probs}
         if not reference:
             del found["reference_log_probs"]
         return found, options
