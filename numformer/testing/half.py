@@ -13,7 +13,7 @@ from numformer.specifications import Instance
 EPSILONS = {"float16": 2.0 ** -10, "bfloat16": 2.0 ** -7}
 LARGEST = {"float16": 65504.0, "bfloat16": 3e38}
 SMALLEST = {"float16": 6e-5, "bfloat16": 1e-38}       # with all their digits
-DRAWS = 5                                             # of random rounding errors
+DRAWS = 12                                            # of random rounding errors
 
 
 def rounded(x, dtype):
