@@ -39,8 +39,9 @@ def _digits(name, pairs):
 def _factors_along_an_axis(name, pairs):
     """Right times a number of its own for each entry along one axis."""
     for axis in range(pairs[0][0].ndim):
-        told = [_factors(found, right, axis) for found, right in pairs]
-        if all(told) and any(len(set(factors)) > 1 for factors in told):
+        told = [_factors(found, right, axis) for found, right in pairs
+                if right.size >= 3 * right.shape[axis]]               # others fit a factor anyway
+        if told and all(told) and any(len(set(factors)) > 1 for factors in told):
             shown = ", ".join(f"{factor:.4g}" for factor in told[0][:6])
             more = ", ..." if len(told[0]) > 6 else ""
             return (f"{name} is right times a number of its own for each entry along axis {axis}: "
@@ -51,7 +52,7 @@ def _factors_along_an_axis(name, pairs):
 def _factors(found, right, axis):
     """The factor of each entry along an axis; () if there is not one for each."""
     size = right.shape[axis]
-    if right.size // size < 3 or size > MOST:
+    if size > MOST:
         return ()
     factors = []
     for one, other in zip(np.moveaxis(found, axis, 0), np.moveaxis(right, axis, 0)):
