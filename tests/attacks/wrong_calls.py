@@ -52,7 +52,7 @@ GENERATORS = {"a whole number": 3, "True": True, "text": "3",
 SHAPES = ("an axis more in front", "an axis more at the end", "the first axis alone",
           "one feature less", "an axis more")
 # (start of a case's name, argument): it may be left out
-OPTIONAL = [("linear", 2), ("feed-forward", 2), ("feed-forward", 4),
+OPTIONAL = [("linear", 2), ("low_rank_linear", 2), ("feed-forward", 2), ("feed-forward", 4),
             *(("gated feed-forward", k) for k in (2, 4, 6)),
             *(("head projections", k) for k in (2, 4, 6, 7, 8)),
             ("patch convolution", 2), ("convolution 2-D", 2), ("causal convolution", 2),
