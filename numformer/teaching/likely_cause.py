@@ -1,5 +1,7 @@
 """Why is a function wrong? The mistake that gives the same numbers names the cause."""
 
+import numpy as np
+
 from numformer.specifications.edges import LONG_AXIS
 from numformer.teaching.causes.evidence import CLOSE, gather, is_array, with_other_sizes
 from numformer.teaching.causes.last_resorts import last_resort
@@ -11,6 +13,7 @@ from numformer.teaching.causes.two_mistakes import two_mistakes
 __all__ = ["CLOSE", "is_array", "likely_cause", "with_other_sizes"]
 
 
+@np.errstate(all="ignore")                               # mistakes overflow where they will
 def likely_cause(name, outputs_of, instance, wrong):
     """The cause whose mistake gives a student's numbers wherever they can be compared; "" if none.
 
