@@ -21,7 +21,7 @@ CASES = {
     "tied": (dict(tied=True), dict(optimizer="adam", clip_norm=0.0)),
     "float64": (dict(dtype="float64", norm="rms_norm", positions="rotary"), dict(clip_norm=0.1)),
     "few targets": ({}, dict(shards=6)),
-    "two losses": ({}, dict(shards=6)), "frozen": ({}, dict(shards=3)),
+    "two losses": ({}, dict(shards=6)), "frozen": ({}, dict(shards=4)),
 }
 
 
