@@ -89,4 +89,4 @@ if __name__ == "__main__":
         with tempfile.TemporaryDirectory() as place:
             done = run(place, Path(sys.argv[1]).resolve(), *sys.argv[2:])
         sys.exit(print(done.stdout + done.stderr) or done.returncode)
-    sys.exit(lacking())
+    sys.exit(lacking() or 0)
