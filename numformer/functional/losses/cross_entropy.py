@@ -236,8 +236,8 @@ def check_cross_entropy(logits, targets, ignore_index, label_smoothing, z_loss):
     return n
 
 
-def check_targets(owner, logits, targets):
-    """Check that there is one target for every vector of logits."""
+def check_targets(owner, logits, targets, name="targets"):
+    """Check that there is one target for every vector of logits; `name` is what they are called."""
     if targets.shape != logits.shape[:-1]:
-        raise ValueError(f"{owner}: logits of shape {logits.shape} need targets of shape "
+        raise ValueError(f"{owner}: logits of shape {logits.shape} need {name} of shape "
                          f"{logits.shape[:-1]}, but they have {targets.shape}.")

@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.checks import check_array, check_ids, check_number
-from numformer.functional.losses.cross_entropy import IGNORE_INDEX
+from numformer.functional.losses.cross_entropy import IGNORE_INDEX, check_targets
 from numformer.functional.softmax import log_softmax
 
 
@@ -53,9 +53,7 @@ def token_log_probs(logits, tokens, temperature=1.0):
     check_array(owner, "logits", logits, "(..., V)")
     check_ids(owner, "tokens", tokens, logits.shape[-1], IGNORE_INDEX)
     check_number(owner, "temperature", temperature, above=0)
-    if tokens.shape != logits.shape[:-1]:
-        raise ValueError(f"{owner}: logits of shape {logits.shape} need tokens of shape "
-                         f"{logits.shape[:-1]}, but they have {tokens.shape}.")
+    check_targets(owner, logits, tokens, "tokens")
     T, counts = float(temperature), tokens != IGNORE_INDEX           # (...)
     log_p, _ = log_softmax(logits[counts] / T)                       # (n, V): those that count
     tokens = tokens[counts]                                          # (n,)

@@ -68,16 +68,11 @@ def mistakes():
             sums = {"product": scores[:, None] * log_p, "log_p alone": log_p + 0 * scores[:, None],
                     "probabilities": scores[:, None] + np.exp(log_p),
                     }.get(mistake, scores[:, None] + log_p)
-            if mistake not in ("goes on", "end again", "drops"):
-                sums[ended] = np.repeat(scores[ended, None], V, axis=1) if mistake == "V times" \
-                    else -np.inf
-                sums[ended, END] = scores[ended]
-            if mistake == "end again":
-                end = sums[ended, END]
-                sums[ended] = -np.inf
-                sums[ended, END] = end
-            if mistake == "drops":
-                sums[ended] = -np.inf
+            complete = sums[ended, END] if mistake == "end again" else scores[ended]
+            if mistake != "goes on":
+                sums[ended] = complete[:, None] if mistake == "V times" else -np.inf
+            if mistake not in ("goes on", "drops"):
+                sums[ended, END] = complete
             if mistake == "one each":
                 token = sums.argmax(axis=1)
                 best = sums[np.arange(B), token]

@@ -64,8 +64,6 @@ def mistakes():
             key = {"copy": t - L, "two on": np.minimum(t - L + 2, T - 1), "before": t - 1,
                    "itself": t}.get(mistake, t - L + 1)
             found = p[:, key, t] if mistake == "transposed" else p[:, t, key]
-            if mistake == "all":
-                return p[:, np.arange(L - 1, T), np.arange(L - 1, T) - L + 1].mean(axis=1)
             return {"sum": found.sum(axis=1), "by T": found.sum(axis=1) / T,
                     "heads": np.full(len(p), found.mean()), "largest": found.max(axis=1, initial=0),
                     }.get(mistake, found.mean(axis=1))
