@@ -82,6 +82,15 @@ def test_a_pool_of_all_answers_is_exhaustive(length_penalty):
                                    sorted(answers.values(), reverse=True), rtol=1e-12)
 
 
+def test_a_pool_divides_by_the_length_unless_told_otherwise():
+    """The default of transformers, by which published models are decoded."""
+    model, sources = Table(), [[3], [4, 3, 3], [3, 4]]
+    of = [[[answer.score for answer in pool] for pool in pooled_beam_search(
+        model, sources, PADDING, BEGIN, END, 2, LONGEST, **penalty)]
+        for penalty in ({}, {"length_penalty": 1.0}, {"length_penalty": 2.0})]
+    assert of[0] == of[1] != of[2]
+
+
 def test_when_a_pool_is_full():
     """The longer a search goes on, the better is its best answer."""
     model, sources = Table(), [[3 + k % 2] * (1 + k // 2) for k in range(12)]

@@ -58,6 +58,8 @@ def test_the_matching_is_the_best_of_all_permutations(rng):
      ValueError, "0 or more"),
     (lambda: average_precision([], [np.zeros((1, 4))]), ValueError, "every image"),
     (lambda: average_precision([FIND], [BOX], overlap=1.5), ValueError, "overlap=1.5 .* at most 1"),
+    (lambda: average_precision([(np.zeros((1, 2)), np.zeros((1, 2, 4)))], [BOX]), ValueError,
+     r"of image 0 must have shapes \(N,\) and \(N, 4\)"),
     (lambda: average_precision([FIND, (np.array([np.nan]), BOX)], 2 * [BOX]), ValueError,
      "score of image 1 is NaN"),
     (lambda: mean_average_precision([(THREE, *FIND)], [(np.array([0]), BOX)], 3), ValueError,
