@@ -370,6 +370,14 @@ def slope(g, activation):
     return f_backward(np.ones_like(g), f(g)[1])
 
 
+def without_quick_factor(dy, g, h, activation="silu"):
+    dg, dh = dy * h * slope(g, activation), dy * value(g, activation)
+    if activation == "quick_gelu":
+        s = F.sigmoid(1.702 * g)[0]
+        dg = dy * h * (s + g * s * (1 - s))
+    return dg, dh
+
+
 specify(
     F.gated_linear_unit, ("g", "h"),
     {"plain": gated(), **with_activations(gated, F.ACTIVATIONS, "silu")},
@@ -389,6 +397,8 @@ specify(
          lambda dy, g, h, activation="silu": (
              dy * h * F.sigmoid(g)[0] * F.sigmoid(-g)[0] if activation == "silu"
              else dy * h * slope(g, activation), dy * value(g, activation))),
+        ("the derivative of quick_gelu, g * sigmoid(1.702 g), lacks the factor 1.702 of its second "
+         "term", without_quick_factor),
         ("the derivative of the activation is taken at its output, but must be taken at its input",
          lambda dy, g, h, activation="silu": (
              dy * h * slope(value(g, activation), activation), dy * value(g, activation)))],

@@ -134,6 +134,15 @@ def norm_without_weight(centre, inside):
     return gradients
 
 
+def norm_with_weight_last(centre, inside):
+    """The weight multiplies at the end, as if the means were of dy."""
+    def gradients(dy, x, weight, *bias, **options):
+        g, x_hat, r, kappa, more = norm_parts(dy, x, weight, centre, inside, **options)
+        dx_hat = dy - mean_of(dy) * centre - x_hat * kappa * mean_of(dy * x_hat)
+        return r * weight * dx_hat, *more
+    return gradients
+
+
 def norm_with_sum_over(axes, centre, inside):
     """The gradients of weight and bias, not summed over all tokens."""
     def gradients(dy, x, weight, *bias, **options):
@@ -183,6 +192,8 @@ def norm_mistakes(centre, inside):
             *scaled, *outside]],
         ("the weight is missing: dy must be multiplied by it first",
          norm_without_weight(centre, inside)),
+        ("the weight multiplies at the end, but must multiply dy first: the mean of g * x_hat is "
+         "of g = weight * dy", norm_with_weight_last(centre, inside)),
         ("the sum over the tokens is missing: all tokens share the parameters",
          norm_with_sum_over(None, centre, inside)),
         ("the gradient of the weight is summed over axis 0 alone: it must be summed over all axes "

@@ -5,7 +5,7 @@ import numpy as np
 from numformer import functional as F
 from numformer.functional import relative_position_buckets
 from numformer.functional.positions.rotary import angles_of
-from numformer.specifications.levels import also, sizes
+from numformer.specifications.levels import Level, also, sizes
 from numformer.specifications.pair import Pair
 from numformer.specifications.specification import specify
 
@@ -257,12 +257,24 @@ def table_with_overwriting(dbias, table, T, S, max_distance=128, bidirectional=T
     return dtable
 
 
+def with_later_keys_by_distance(table, T, S, max_distance=128, bidirectional=True):
+    distance = np.arange(1 - S, T)
+    return table[F.relative_position_buckets(
+        distance if bidirectional else -abs(distance), len(table), max_distance,
+        bidirectional)].T
+
+
 specify(
     F.relative_position_bias, ("table",),
-    {"plain": by_bucket, "bidirectional=False": also(by_bucket, bidirectional=False)},
+    {"plain": by_bucket, "bidirectional=False": Level(
+        also(by_bucket, bidirectional=False), "One direction has all buckets here: keys after the "
+        "query are all in bucket 0, and those before it by their distance.")},
     mistakes=[
         ("only the last gradient of a repeated bucket is kept, but all must be summed: np.add.at "
          "sums them, `dtable[buckets] += g` does not", table_with_overwriting)],
+    forward_mistakes=[
+        ("with bidirectional=False later keys have the bucket of their distance, but must all have "
+         "bucket 0", with_later_keys_by_distance)],
     hints=(
         "Every distance belongs to a bucket, and every bucket has a row in the table: a lookup, "
         "once for each distance.",

@@ -1,5 +1,7 @@
 """Recurrent cells and causal convolution."""
 
+from itertools import permutations
+
 import numpy as np
 
 from numformer import functional as F
@@ -7,7 +9,7 @@ from numformer.specifications.activations import sigmoid
 from numformer.specifications.edges import left_out
 from numformer.specifications.levels import Level, sizes
 from numformer.specifications.pair import Pair
-from numformer.specifications.specification import specify
+from numformer.specifications.specification import SPECIFICATIONS, specify
 
 
 # ---- rnn_cell ------------------------------------------------------------------------------------
@@ -146,8 +148,6 @@ def lstm(mistake):
         width = len(recurrent_weight)
         h, c = state[:, :width], state[:, width:]
         a = np.split(x @ input_weight + h @ recurrent_weight + bias, 4, axis=1)
-        if mistake == "other order":
-            a = [a[0], a[1], a[3], a[2]]
         (i, f, o), g = (F.sigmoid(part)[0] for part in a[:3]), np.tanh(a[3])
         memory = f * c + i * g
         activated = np.tanh(memory)
@@ -162,17 +162,50 @@ def lstm(mistake):
         dgates = [d * (1 if mistake == "no sigmoid" else s * (1 - s))
                   for d, s in ((di, i), (df, f), (do, o))]
         dg = dg * (1 if mistake == "no tanh of the candidate" else 1 - g * g)
-        if mistake == "other order":
-            dgates, dg = [*dgates[:2], dg], dgates[2]
         da = np.concatenate([*dgates, dg], axis=1)
         dx, dbefore, dinput, drecurrent, dbias = linear_gradients(da, x, h, input_weight,
                                                                   recurrent_weight)
         if mistake == "new state":
             drecurrent = (o * activated).T @ da
         dc = dmemory if mistake == "no forget gate" else dmemory * f
+        if mistake == "dc from above alone":
+            dc = dstate[:, width:] * f
         return dx, np.concatenate([dbefore, dc], axis=1), dinput, drecurrent, dbias
     return gradients
 
+
+def in_order(function, blocks, order):
+    """A cell and its backward with weights whose blocks are in another order of their letters."""
+    places = [blocks.index(letter) for letter in order]
+
+    def turned(x, places):
+        parts = np.split(np.asarray(x), len(blocks), axis=-1)
+        return np.concatenate([parts[place] for place in places], axis=-1)
+
+    def outputs(x, state, input_weight, recurrent_weight, bias=None, *more, **options):
+        wanted = [order.index(letter) for letter in blocks]
+        weights = [None if w is None else turned(w, wanted)
+                   for w in (input_weight, recurrent_weight, bias)]
+        return function(x, state, *weights, *more, **options)
+
+    def gradients(dstate, *arguments, **options):
+        _, saved = outputs(*arguments, **options)
+        found = SPECIFICATIONS[function.__name__].gradient(dstate, saved)
+        return (*found[:2], *(d if d is None else turned(d, places) for d in found[2:5]),
+                *found[5:])
+    return lambda *arguments, **options: outputs(*arguments, **options)[0], gradients
+
+
+def other_orders(function, blocks):
+    """Mistakes of a cell and of its backward: the blocks of the weights in every other order."""
+    found = [(f"the blocks are read as {', '.join(order)}, but their order is {', '.join(blocks)}",
+              in_order(function, blocks, "".join(order)))
+             for order in permutations(blocks) if "".join(order) != blocks]
+    return ([(cause, forward) for cause, (forward, _) in found],
+            [(cause, backward) for cause, (_, backward) in found])
+
+
+OTHER_ORDERS = other_orders(F.lstm_cell, "ifog")
 
 specify(
     F.lstm_cell, CELL, cell(4, 2),
@@ -194,7 +227,9 @@ specify(
         ("the derivative of the candidate is missing: 1 - g**2", "no tanh of the candidate"),
         ("drecurrent_weight is computed with the new output, but the weight multiplied the "
          "previous one", "new state"),
-        ("the blocks are read as i, f, g, o, but their order is i, f, o, g", "other order")]],
+        ("the gradient of the old memory lacks the part that comes through the output: dc' + "
+         "dh' * o * (1 - tanh(c')**2), times f", "dc from above alone")]] + OTHER_ORDERS[1],
+    forward_mistakes=OTHER_ORDERS[0],
     hints=(
         "state holds h and c. Four blocks of one linear map give three gates and a candidate; c "
         "forgets and adds, h shows a part of c.",
@@ -284,6 +319,27 @@ def gru(mistake, reset_after=True):
     return gradients
 
 
+def gru_forward(mistake, reset_after=True):
+    """The GRU's cell, written out, with one mistake."""
+    if mistake == "other side":
+        reset_after = not reset_after
+
+    def outputs(x, state, input_weight, recurrent_weight, bias=0.0, recurrent_bias=0.0):
+        x_r, x_z, x_n = np.split(x @ input_weight + (0.0 if bias is None else bias), 3, axis=1)
+        u_r, u_z, u_n = np.split(recurrent_weight, 3, axis=1)
+        r, z = F.sigmoid(x_r + state @ u_r)[0], F.sigmoid(x_z + state @ u_z)[0]
+        product = r * (state @ u_n) if reset_after else (r * state) @ u_n
+        b = 0.0 if recurrent_bias is None else recurrent_bias
+        n = x_n + product + (b if mistake == "bias outside" or not reset_after else r * b)
+        n = n if mistake == "no tanh" else np.tanh(n)
+        return (1 - z) * state + z * n if mistake == "inverted update" else z * state + (1 - z) * n
+    return outputs
+
+
+IN_GRU = [
+    ("the update gate is inverted: z is the fraction of the old state", "inverted update"),
+    ("the reset gate is on the wrong side of the product", "other side"),
+    ("the candidate has no tanh", "no tanh")]
 GRU_MISTAKES = [
     ("the update gate is inverted: z is the fraction of the old state", "inverted update"),
     ("the direct path is missing in dstate: z * dh'", "no direct path"),
@@ -304,7 +360,13 @@ specify(
     cases=[
         Pair("gru cell", [(3, 3), (3, 2), (3, 6), (2, 6), (6,), (2,)]),
         Pair("gru cell without a recurrent bias", [(2, 3), (2, 2), (3, 6), (2, 6), (6,)])],
-    mistakes=[(cause, gru(mistake)) for cause, mistake in GRU_MISTAKES],
+    mistakes=[*((cause, gru(mistake)) for cause, mistake in GRU_MISTAKES),
+              *other_orders(F.gru_cell, "rzn")[1]],
+    forward_mistakes=[
+        *((cause, gru_forward(mistake)) for cause, mistake in IN_GRU),
+        ("the recurrent bias is outside of the product with the reset gate: r multiplies h U_3 and "
+         "the bias", gru_forward("bias outside")),
+        *other_orders(F.gru_cell, "rzn")[0]],
     hints=(
         "The reset gate r hides the old state from the proposal n; the update gate z keeps a "
         "fraction of the old state.",
@@ -357,8 +419,11 @@ specify(
     F.gru_cell_reset_before, CELL, cell(3),
     note=("The blocks of the weights are reset and update gate, and candidate. The reset gate "
     "multiplies the state, before the product with the weight."),
-    mistakes=[(cause, gru(mistake, reset_after=False))
-     for cause, mistake in GRU_MISTAKES],
+    mistakes=[*((cause, gru(mistake, reset_after=False)) for cause, mistake in GRU_MISTAKES),
+              *other_orders(F.gru_cell_reset_before, "rzn")[1]],
+    forward_mistakes=[
+        *((cause, gru_forward(mistake, reset_after=False)) for cause, mistake in IN_GRU),
+        *other_orders(F.gru_cell_reset_before, "rzn")[0]],
     hints=(
         "As gru_cell, but the reset gate multiplies the old state before the product with the "
         "recurrent weight.",
@@ -441,7 +506,8 @@ def convolution(mistake):
                 if mistake == "not moved back":
                     dx[:, back:] += dy[:, :T - back] @ weight[k].T
                 else:
-                    dx[:, :T - back] += dy[:, back:] @ weight[k].T
+                    left_out = mistake == "first left out" and back > 0
+                    dx[:, left_out:T - back] += dy[:, back + left_out:] @ weight[k].T
                 dweight[k] = np.tensordot(x[:, :T - back], dy[:, back:], axes=((0, 1), (0, 1)))
         dbias = dy.sum(axis=0 if mistake == "sum over the batch only" else (0, 1))
         return dx, dweight, dbias
@@ -465,6 +531,8 @@ specify(
         ("dx has at the last positions what belongs before the first: np.roll goes around, but "
          "what is shifted in must be 0", "around"),
         ("the dilation is missing", "no dilation"),
+        ("what the first position gives to later ones is left out of dx: t - back begins at 0",
+         "first left out"),
         ("the gradient of the bias is summed over the batch only: it must be summed over all "
          "positions", "sum over the batch only")]],
     hints=(

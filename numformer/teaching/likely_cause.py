@@ -7,7 +7,7 @@ from numformer.teaching.causes.evidence import CLOSE, gather, is_array, with_oth
 from numformer.teaching.causes.last_resorts import last_resort
 from numformer.teaching.causes.relations import ALL, SOME, relation
 from numformer.teaching.causes.suspects import KNOWN, MADE, made, suspects
-from numformer.teaching.causes.thresholds import threshold
+from numformer.teaching.causes.thresholds import right_sizes, threshold
 from numformer.teaching.causes.two_mistakes import two_mistakes
 
 __all__ = ["CLOSE", "is_array", "likely_cause", "with_other_sizes"]
@@ -49,7 +49,8 @@ def likely_cause(name, outputs_of, instance, wrong):
         cause = _best(evidence, MADE)
     if cause or shown or instance.problem.levels[instance.level].hint:     # the hint says more
         return cause or shown
-    return two_mistakes(evidence) or last_resort(evidence)
+    return (right_sizes(outputs_of, instance, name.endswith("_backward"))
+            or two_mistakes(evidence) or last_resort(evidence))
 
 
 def _best(evidence, kinds):
@@ -58,21 +59,21 @@ def _best(evidence, kinds):
     for suspect in suspects(evidence, kinds):
         if best and best[0][:2] == (0, False) and suspect.rank[:2] > best[0][-1][:2]:
             break                                         # what follows is less likely
-        outputs, exceptions = [], []
+        agreeing, outputs, exceptions = [], [], []
         for case in evidence.cases:
             made_here = made(suspect, case)
             if evidence.agrees(case, made_here):
+                agreeing.append(case)
                 outputs.append(made_here)
-            elif case.passed and made_here is not None:
-                exceptions.append(case)
-            else:
+            elif not case.passed:
                 break
+            elif made_here is not None:                   # else a mistake without that option
+                exceptions.append(case)
         else:
             together = _only_together(evidence, exceptions)
             if exceptions and not together:
                 continue
-            level = max(evidence.agreement(case, each) for case, each in zip(
-                [case for case in evidence.cases if case not in exceptions], outputs))
+            level = max(map(evidence.agreement, agreeing, outputs))
             if level == 2 and not suspect.alone:
                 continue                                  # it names outputs that are right
             if best and (level, bool(together)) > best[0][:2]:
@@ -81,7 +82,7 @@ def _best(evidence, kinds):
             rank = (level, bool(together), -elsewhere, suspect.rank)
             told = suspect.told() if best is None or rank < best[0] else ""
             if told:
-                best = rank, told + together + _reservation(evidence, level, outputs)
+                best = rank, told + together + _reservation(evidence, level, agreeing, outputs)
     return best[1] if best else ""
 
 
@@ -98,11 +99,11 @@ def _only_together(evidence, exceptions):
     return f", but only together with {', '.join(sorted(shared))}" if shared else ""
 
 
-def _reservation(evidence, level, outputs):
+def _reservation(evidence, level, cases, outputs):
     """What is to be added to a cause that does not give all the student's numbers."""
     if level == 2:
         return f", in {evidence.wrong} alone"
-    changed = {name for case, each in zip(evidence.cases, outputs)
+    changed = {name for case, each in zip(cases, outputs)
                for name in evidence.otherwise(case, each)}
     named = [name for name in evidence.cases[0].expected if name in changed]
     return f" (and something else in {', '.join(named)})" if named else ""

@@ -1,6 +1,7 @@
 """The course: each notebook runs from its source, shows its pictures, is committed as it runs."""
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -59,7 +60,9 @@ def test_a_notebook_is_committed_as_its_source_says(source):
 def test_a_notebook_runs(source, tmp_path):
     pytest.importorskip("jupytext"), pytest.importorskip("nbclient")
     command = [sys.executable, "-W", "ignore", str(ROOT / "build.py"), source.stem]
-    ran = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True)
+    one_thread = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}         # other tests run beside it
+    ran = subprocess.run([*command, "--out", str(tmp_path)], capture_output=True, text=True,
+                         env=one_thread)
     assert ran.returncode == 0, ran.stderr[-3000:]
     for cell in cells_of(tmp_path / f"{source.stem}.ipynb"):
         assert not promised(cell) or pictures(cell), f"no picture came of\n{text_of(cell)}"

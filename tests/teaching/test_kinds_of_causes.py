@@ -132,7 +132,22 @@ def bias_before_the_cap(q, k, v, slopes=None, softcap=None):
     return special.softmax(s, axis=-1) @ v
 
 
+def mean_square_of_whole_fours(x, weight, epsilon=1e-5):
+    """Four accumulators; what is left at the end is forgotten."""
+    C = x.shape[-1]
+    square = (x[..., :C - C % 4] ** 2).sum(axis=-1, keepdims=True) / C
+    return weight * x / np.sqrt(square + epsilon)
+
+
+def tail_forgotten(x):
+    y = np.tanh(x)
+    y[..., :-1] = x[..., :-1] / (1 + np.exp(-x[..., :-1]))
+    return y
+
+
 KINDS = [
+    ("rms_norm", mean_square_of_whole_fours, "right where x.shape[2] is a multiple of 4"),
+    ("silu", tail_forgotten, "wrong at the last place alone along axis 1"),
     ("scaled_dot_product_attention", window_too_short_when_causal,
      "the window is one key too short on the left, but only together with causal"),
     ("scaled_dot_product_attention", cap_before_scale, "the soft cap comes before the scale"),

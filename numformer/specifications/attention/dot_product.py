@@ -1,7 +1,7 @@
 """Dot-product attention: its core, patterns, tiles, grouped heads and dropped weights."""
 
 import math
-from dataclasses import fields
+from dataclasses import fields, replace
 from itertools import combinations
 
 import numpy as np
@@ -180,6 +180,16 @@ def attention_with_mask(mistake):
     def gradients(do, q, k, v, mask=None):
         return wrong_attention(mistake)(do, q, k, v, F.AttentionPattern(mask=mask))
     return gradients
+
+
+def with_documents_of_the_first_keys(q, k, v, pattern=F.EVERYWHERE, **options):
+    """The documents of the queries are those of the first T keys."""
+    T, S = q.shape[2], k.shape[2]
+    if pattern.documents is not None and T <= S:
+        same = pattern.documents[:, None, :T, None] == pattern.documents[:, None, None]
+        pattern = replace(pattern, documents=None, mask=same if pattern.mask is None
+                          else same & pattern.mask)
+    return F.scaled_dot_product_attention(q, k, v, pattern, **options)[0]
 
 
 IN_SCORES = [("the mask is missing", "no mask"), (MASK_ADDED, "mask added"),
@@ -516,7 +526,10 @@ specify(
              [(2, 2, 4, 3), (2, 2, 3, 3), (2, 2, 3, 3)], after=(RAGGED,), options=THIN)],
     mistakes=[
         (cause, wrong_attention(mistake)) for cause, mistake in IN_ATTENTION + IN_GROUPED_HEADS],
-    forward_mistakes=[(cause, with_pattern_in_scores(mistake)) for cause, mistake in IN_SCORES],
+    forward_mistakes=[
+        *((cause, with_pattern_in_scores(mistake)) for cause, mistake in IN_SCORES),
+        ("the queries have the documents of the first T keys, but must have those of the last T: "
+         "the last query is at the last key", with_documents_of_the_first_keys)],
     hints=(
         "The core has three steps: scores of all queries with all keys, a softmax over the keys, "
         "a mean of the values.{pattern,scale| Each option changes one of them.}",

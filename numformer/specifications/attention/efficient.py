@@ -205,6 +205,15 @@ def wrong_sparse(mistake):
     return gradients
 
 
+def with_empty_places(weight):
+    """Sparse attention whose empty places, -1, have the score of the last key."""
+    def outputs(q, k, v, keys):
+        scores = (q[:, :, :, None] * k[:, :, keys]).sum(axis=-1) * q.shape[-1] ** -0.5
+        p = F.softmax(scores)[0] * np.where(keys < 0, weight, 1)
+        return (p[..., None] * v[:, :, keys]).sum(axis=3)
+    return outputs
+
+
 specify(
     F.sparse_attention, ("q", "k", "v"),
     {"strided keys": draw_sparse(lambda S: F.strided_keys(S, 2)),
@@ -225,6 +234,11 @@ specify(
          "summed: np.add.at sums repeated keys, `dk[keys] += g` does not", "overwritten"),
         ("the factor 1 / sqrt(D) is missing in dk", "no scale in dk"),
         ("the Jacobian of the softmax lacks its sum: it is p * (dp - sum(p * dp))", "no sum")]],
+    forward_mistakes=[
+        ("an empty place, -1, reads the last key: mask it before the softmax",
+         with_empty_places(1)),
+        ("an empty place, -1, counts in the sum of the softmax, with the score of the last key: "
+         "mask it before the softmax", with_empty_places(0))],
     hints=(
         "Row i of keys lists the M keys of query i, and -1 marks an empty place: gather these, "
         "and no others. Then attention as usual.",

@@ -207,11 +207,14 @@ def relative_attention_backward(do, q, k, v, key_table, value_table, pattern=EVE
     return dq, dk, dv, dkey_table, dvalue_table
 
 
-def random_attention(**options):
+def random_attention(longer=0, **options):
+    """The table of the keys, or by the seed that of the values, reaches `longer` keys further."""
     def make(rng, more_queries=False):
         B, H, T, S, D, reach = sizes_and_reach(rng, more_queries)
         k, v = rng.standard_normal((2, B, H, S, D))
-        key_table, value_table = rng.standard_normal((2, 2 * reach + 1, D))
+        further = (longer, 0) if rng.bit_generator.seed_seq.entropy % 2 else (0, longer)
+        key_table, value_table = (rng.standard_normal((2 * (reach + more) + 1, D))
+                                  for more in further)
         return {"q": rng.standard_normal((B, H, T, D)), "k": k, "v": v, "key_table": key_table,
                 "value_table": value_table}, options
     return make
@@ -235,9 +238,26 @@ def wrong_relative_attention(mistake):
     return gradients
 
 
+def with_the_reach_of_the_keys(q, k, v, key_table, value_table, *more, **options):
+    """Distances of the values are clipped to the reach of the keys; an IndexError if it is more."""
+    K = len(key_table) // 2
+    within = value_table[np.arange(-K, K + 1) + len(value_table) // 2]
+    return F.relative_attention(q, k, v, key_table, within, *more, **options)[0]
+
+
+def with_the_rows_of_the_keys(q, k, v, key_table, value_table, *more, **options):
+    within = value_table[np.arange(len(key_table))]
+    return F.relative_attention(q, k, v, key_table, within, *more, **options)[0]
+
+
+TWO_LENGTHS = ("The two tables have different numbers of rows here: distances are clipped to the "
+               "reach of each one for itself.")
+
 specify(
     F.relative_attention, ("q", "k", "v", "key_table", "value_table"),
-    {"plain": random_attention(), "a causal pattern": random_attention(pattern=F.CAUSAL),
+    {"plain": random_attention(),
+     "tables of two lengths": Level(random_attention(longer=2), TWO_LENGTHS),
+     "a causal pattern": random_attention(pattern=F.CAUSAL),
      "scale=0.3": random_attention(scale=0.3), "dropout": random_attention(dropout=0.4, seed=7),
      "more queries than keys": more_queries(random_attention())},
     cases=[
@@ -251,6 +271,11 @@ specify(
          "values in dp"),
         ("the key table is missing in dq: q was multiplied by k + a", "keys in dq"),
         ("the scale is missing in dkey_table", "scale of the table")]],
+    forward_mistakes=[
+        ("the distances of the values are clipped to the reach K of the key table, but each table "
+         "has its own: half its rows", with_the_reach_of_the_keys),
+        ("the rows of the value table are those of the key table, but each table has its own K: "
+         "half its rows", with_the_rows_of_the_keys)],
     hints=(
         "Attention in which the vector of the distance is added to each key and each value: a "
         "second term in the scores, and one in the output.",

@@ -51,6 +51,11 @@ def of_tokens(one=1.0, p_of=1.0, scale=lambda T: T, counted=True, soft=True):
     return gradient
 
 
+def not_softened(logits, tokens, temperature=1.0):
+    """The temperature divides what comes out."""
+    return F.token_log_probs(logits, tokens)[0] / temperature
+
+
 def shifted(dlog_probs, logits, tokens, temperature=1.0):
     moved = np.roll(tokens, 1, axis=-1)
     return of_tokens()(dlog_probs, logits, moved, temperature)
@@ -72,6 +77,11 @@ specify(
         ("the prediction is not softened: p is the softmax of logits / T", of_tokens(soft=False)),
         ("ignored tokens have a gradient, but their log-probability is 0, a constant",
          of_tokens(counted=False))],
+    forward_mistakes=[
+        ("the temperature divides the log-probabilities, but must divide the logits before the "
+         "softmax", not_softened),
+        ("the sign is wrong: a log-probability is at most 0; its negative is the cross-entropy",
+         lambda *arguments, **options: -F.token_log_probs(*arguments, **options)[0])],
     note="Tokens of -100 do not count: their log-probability is 0, and so is the gradient of their "
          "logits.",
     last_axes={"logits": 1, "tokens": 0},
@@ -262,11 +272,13 @@ def token_weights(counts, normalization="token", length=None):
     return counts / (answers * (np.maximum(lengths, 1) if normalization == "sequence" else length))
 
 
-def rollouts(reference=True, **options):
+def rollouts(reference=True, one_empty=False, **options):
     """Answers of several lengths; ratios on both sides of the clip, advantages of both signs."""
     def make(rng):
         N, T = sizes(rng, 2)
         counts = np.arange(T) < rng.integers(1, T + 1, (N, 1))
+        if one_empty and N > 1:
+            counts[rng.integers(N)] = False
         old = -0.2 - rng.random((N, T))
         policy, reference_log_probs = -abs(old + 0.4 * rng.standard_normal((2, N, T)))
         found = {"log_probs": policy, "old_log_probs": old,
@@ -307,12 +319,18 @@ def without_padding(counts, normalization, length):
     return padded if normalization != "constant" else weights
 
 
+WITHOUT_TOKENS = ("An answer has no tokens that count here: it has no loss, no gradient, and is "
+                  "not among the N answers.")
+
 specify(
     F.policy_loss, ("log_probs",),
     {"plain": rollouts(reference=False), "a reference": rollouts(),
      "clip_high=0.5": rollouts(clip_high=0.5), "clip_low=0.05": rollouts(clip_low=0.05),
      'normalization="sequence"': rollouts(normalization="sequence"),
      'normalization="constant"': rollouts(normalization="constant", length=8.0),
+     **{f'normalization="{kind}", an answer without tokens': Level(
+         rollouts(one_empty=True, normalization=kind, **length), WITHOUT_TOKENS, instances=2)
+         for kind, length in (("token", {}), ("sequence", {}), ("constant", {"length": 8.0}))},
      "beta=0.3": rollouts(beta=0.3), 'beta=0.3, estimator="k1"': rollouts(beta=0.3, estimator="k1"),
      'beta=0.3, estimator="k2"': rollouts(beta=0.3, estimator="k2"),
      'beta=0.3, estimator="k3 corrected"': rollouts(beta=0.3, estimator="k3 corrected")},

@@ -193,6 +193,13 @@ def losses(l1=5.0, giou=2.0, mean=True):
     return gradients
 
 
+def of_corners(boxes, targets, l1_weight=5.0, giou_weight=2.0):
+    """The L1 distance of the corners."""
+    overlap = F.box_loss(boxes, targets, 0.0, giou_weight)[0]
+    corners, of_targets = F.box_corners(boxes)[0], F.box_corners(targets)[0]
+    return overlap + l1_weight * np.abs(corners - of_targets).sum() / max(len(boxes), 1)
+
+
 specify(
     F.box_loss, ("boxes",),
     {"plain": distant, "l1_weight=0.7": also(distant, l1_weight=0.7),
@@ -203,6 +210,9 @@ specify(
         ("the overlap is missing", losses(giou=0.0)),
         ("the gradient is that of the sum: it must be divided by the number of boxes",
          losses(mean=False))],
+    forward_mistakes=[
+        ("the L1 distance is of the corners, but must be of centres and sizes, as they are given",
+         of_corners)],
     hints=(
         "Two terms for each box: the L1 distance of the four numbers, and 1 minus the generalized "
         "IoU. Average over boxes.",

@@ -1,4 +1,4 @@
-"""What the numbers show where no mistake explains them: digits, factors by entry, other places."""
+"""What the numbers show where no mistake explains them: digits, places, factors by entry."""
 
 import numpy as np
 
@@ -16,7 +16,7 @@ def last_resort(evidence):
     if any(found.shape != right.shape or not np.isfinite(found).all() or not right.any()
            for found, right in pairs):
         return ""
-    for find in (_digits, _factors_along_an_axis, _other_places):
+    for find in (_digits, _factors_along_an_axis, _only_at, _other_places):
         cause = find(name, pairs)
         if cause:
             return cause
@@ -34,6 +34,32 @@ def _digits(name, pairs):
                 "computed in float32, or stored in it")
     return (f"{name} is right to {digits} digits: something inside is of float32, or a constant is "
             "rounded, or a formula is an approximation")
+
+
+def _only_at(name, pairs):
+    """All that is wrong stands at one end of an axis, or in one half of it."""
+    for axis in range(pairs[0][0].ndim):
+        places = [_wrong_along(found, right, axis) for found, right in pairs]
+        for words, of_size in PARTS_OF_AN_AXIS.items():
+            if all(wrong and wrong == set(of_size(right.shape[axis]))
+                   for wrong, (_, right) in zip(places, pairs)):
+                return f"{name} is wrong {words} along axis {axis}, and right elsewhere"
+    return ""
+
+
+PARTS_OF_AN_AXIS = {                                   # in words: which places of n
+    "at the first place alone": lambda n: range(1 if n > 1 else 0),
+    "at the last place alone": lambda n: range(n - 1 if n > 1 else n, n),
+    "everywhere but at the first place": lambda n: range(1, n if n > 2 else 1),
+    "everywhere but at the last place": lambda n: range(n - 1 if n > 2 else 0),
+    "in the first half": lambda n: range(0 if n % 2 else n // 2),
+    "in the second half": lambda n: range(n if n % 2 else n // 2, n)}
+
+
+def _wrong_along(found, right, axis):
+    """The places along an axis at which some number is wrong."""
+    wrong = np.abs(found - right) > SAME * np.abs(right).max()
+    return set(np.flatnonzero(wrong.any(axis=tuple(k for k in range(right.ndim) if k != axis))))
 
 
 def _factors_along_an_axis(name, pairs):

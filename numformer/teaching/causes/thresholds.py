@@ -1,12 +1,14 @@
-"""A function that is right on short axes and wrong on long ones: up to which size?"""
+"""A function that is right for some sizes of an axis and wrong for others: for which?"""
 
 from dataclasses import replace
 
 import numpy as np
 
+from numformer.specifications.edges import n_sizes
 from numformer.specifications.levels import OneLong
 from numformer.teaching.causes.evidence import CLOSE
 
+SMALL_SIZES = (2, 3, 4, 5, 6, 7, 8, 9, 16, 17, 33)
 SIZES = (4, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 129, 255, 256, 257)
 
 
@@ -22,22 +24,73 @@ def threshold(outputs_of, instance, backward):
     backward : bool
     """
     plain = next(iter(instance.problem.levels.values()))
-
-    def of_size(size):
-        level = replace(plain, make=lambda _: plain(OneLong.of_seed(instance.seed, size)))
-        return replace(instance, problem=replace(instance.problem, levels={"plain": level}),
-                       level="plain")
-
-    instances = list(map(of_size, SIZES))
-    right = [_is_right(outputs, each, backward)
-             for outputs, each in zip(outputs_of(instances), instances)]
+    instances = [_of_size(instance, plain, instance.seed, size) for size in SIZES]
+    right = _are_right(outputs_of, instances, backward)
     if True not in right or False not in right or sorted(right, reverse=True) != right:
         return ""
     last, first = SIZES[right.index(False) - 1], SIZES[right.index(False)]
-    axis = _axis_of_size(of_size(SIZES[-1]), SIZES[-1])
+    axis = _axis_of_size(instances[-1], SIZES[-1])
     tile = f": look for a tile or chunk of {last}, or a loop that ends there" if (
         first == last + 1) else ""
     return f"it is right while {axis} is at most {last}, and wrong from {first} on{tile}"
+
+
+def right_sizes(outputs_of, instance, backward):
+    """ "it is right where x.shape[2] is 3, 4 or 8, and wrong where it is 5, 6 or 7"; "" if no size
+    makes a difference.
+
+    The parameters are those of `threshold`; the instance is of any level that draws its sizes.
+    """
+    level = instance.problem.levels[instance.level]
+    for number in range(n := n_sizes(level)):
+        seed = instance.seed - instance.seed % n + number             # it chooses the axis
+        instances = [_of_size(instance, level, seed, size) for size in SMALL_SIZES]
+        shapes = [[(f"{name}.shape[{axis}]", size) for name, x in each.numbers[0].items()
+                   for axis, size in enumerate(np.shape(x))] for each in instances]
+        right = _are_right(outputs_of, instances, backward)
+        if True in right and False in right and len({len(shape) for shape in shapes}) == 1:
+            told = _sizes_told(shapes, right)
+            if told:
+                return told
+    return ""
+
+
+def _sizes_told(shapes, right):
+    """Words for the sizes of which a function is right; "" if they do not decide it."""
+    for place, (axis, _) in enumerate(shapes[0]):
+        sizes = [shape[place][1] for shape in shapes]
+        good = sorted({size for size, is_right in zip(sizes, right) if is_right})
+        bad = sorted({size for size, is_right in zip(sizes, right) if not is_right})
+        if len({*sizes}) < 4 or {*good} & {*bad}:
+            continue
+        equal = next((other for other, size in shapes[0] if [size] == good and all(
+            dict(shape)[other] == size for shape in shapes)), None)
+        if equal:
+            return f"it is right where {axis} and {equal} are equal, and wrong where they differ"
+        if max(good) < min(bad):
+            return f"it is right while {axis} is at most {good[-1]}, and wrong from {bad[0]} on"
+        of = next((n for n in (8, 4, 3, 2) if not any(size % n for size in good)
+                   and all(size % n for size in bad)), None)
+        multiples = f"a multiple of {of}, as " if of and len(good) > 1 else ""
+        return (f"it is right where {axis} is {multiples}{_listed(good)}, and wrong where it is "
+                f"{_listed(bad)}")
+    return ""
+
+
+def _listed(sizes):
+    return " or ".join(filter(None, [", ".join(map(str, sizes[:-1])), str(sizes[-1])]))
+
+
+def _of_size(instance, level, seed, size):
+    """An Instance of a level with this size on the axis that the seed chooses."""
+    sized = replace(level, make=lambda _: level.make(OneLong.of_seed(seed, size)))
+    return replace(instance, problem=replace(instance.problem, levels={"sized": sized}),
+                   level="sized")
+
+
+def _are_right(outputs_of, instances, backward):
+    return [_is_right(outputs, each, backward)
+            for outputs, each in zip(outputs_of(instances), instances)]
 
 
 def _is_right(outputs, instance, backward):
