@@ -84,7 +84,23 @@ def with_edges(levels, names, smallest, last_axes=None):
     }
     if last_axes is None:
         del edges["another number of axes"]
-    return {**levels, **in_pairs(levels), **edges, **at_the_edges(levels)}
+    return {**levels, **in_pairs(levels), **edges, **masked_large(levels, names),
+            **at_the_edges(levels)}
+
+
+def masked_large(levels, names):
+    """The first level with a mask, and that with a pattern, with large numbers."""
+    found = {}
+    for option in ("mask", "pattern"):
+        masked = next(((name, level) for name, level in levels.items() if level.required
+                       and level.dtype == np.float64 and option in level(
+                           np.random.default_rng(0))[1]), None)
+        if masked:
+            name, level = masked
+            found[f"{name}, large numbers"] = replace(
+                level, make=times(level.make, names, 1, slice(-1), LARGE), instances=2,
+                ambiguous=True, shows=None, hint=MASKED_LARGE)
+    return found
 
 
 def at_the_edges(levels):
@@ -143,6 +159,9 @@ def with_axes(make, last_axes):
 
 LONG_AXIS = "a long axis"
 NO_BIAS = "There is no bias here: the default of None must work, and its gradient is None."
+MASKED_LARGE = ("Most numbers are about 10,000 here, and some scores are masked. What is masked "
+                "counts nothing at all, as with -inf: a number such as -10,000, added to a score "
+                "or in its place, may not be the smallest.")
 MASKED_ROW = "A row of the mask is False everywhere: its weights and its output are 0, not NaN."
 NO_GENERATOR = "There is no generator or seed here, rng=None: no dropout."
 MORE_QUERIES = ("There are more queries than keys here, T > S. Look for a T that should be S; the "

@@ -61,6 +61,15 @@ def linear_with_all_in_the_denominator(q, k, v, causal=False):
     return (weights * seen) @ v / weights.sum(axis=-1, keepdims=True)
 
 
+def linear_of_relu(q, k, v, causal=False):
+    a, b = (np.maximum(x, 0) + 1 for x in (q, k))
+    weights = a @ b.mT
+    T, S = weights.shape[-2:]
+    weights = weights * (np.tri(T, S, S - T) if causal else 1)
+    total = weights.sum(axis=-1, keepdims=True)
+    return weights @ v / np.where(total == 0, 1, total)
+
+
 def linear_without_the_current(q, k, v, causal=False):
     a, b = (np.where(x > 0, x + 1, np.exp(np.minimum(x, 0))) for x in (q, k))
     weights = a @ b.mT
@@ -93,7 +102,9 @@ specify(
         ("with causal=True the denominator still sums over all keys, but must stop at the query, "
          "as the numerator does", linear_with_all_in_the_denominator),
         ("with causal=True the current position is left out: a position may attend to itself",
-         linear_without_the_current)],
+         linear_without_the_current),
+        ("the features are relu(x) + 1, but below 0 they must be exp(x), that is elu(x) + 1",
+         linear_of_relu)],
     hints=(
         "With weights phi(q_i) . phi(k_j), the sums over j do not depend on i: compute them once, "
         "and never the T x S weights.",

@@ -308,6 +308,20 @@ def of_policy(moves=None, of_ratio=lambda r: r, sign=-1.0, weight=None, kl=1.0, 
     return gradient
 
 
+def with_objective(objective):
+    """The policy loss with another choice between r A and the clipped ratio times A."""
+    def loss(log_probs, old_log_probs, advantages, counts, reference_log_probs=None, clip_low=0.2,
+             clip_high=0.2, beta=0.0, estimator="k3", normalization="token", length=None):
+        r, A = np.exp(np.where(counts, log_probs - old_log_probs, 0)), advantages[:, None]
+        right = np.minimum(r * A, np.clip(r, 1 - clip_low, 1 + clip_high) * A)
+        other = objective(r * A, np.clip(r, 1 - clip_low, 1 + clip_high) * A)
+        exact = F.policy_loss(log_probs, old_log_probs, advantages, counts, reference_log_probs,
+                              clip_low, clip_high, beta, estimator, normalization, length)[0]
+        weights = token_weights(counts, normalization, length)
+        return exact + (weights * np.where(counts, right - other, 0)).sum()
+    return loss
+
+
 def right_moves(r, A, low, high):
     return np.where(A > 0, r <= high, r >= low)
 
@@ -355,6 +369,15 @@ specify(
             weight=lambda counts, *more: token_weights(counts, *more).max() + 0 * counts)),
         ("the penalty is left out", of_policy(kl=0.0)),
         ("the penalty has the wrong sign", of_policy(kl=-1.0))],
+    forward_mistakes=[
+        ("the clipped ratio is always used: take the smaller of r * A and the clipped ratio times "
+         "A", with_objective(lambda plain, clipped: clipped)),
+        ("the ratio is never clipped: take the smaller of r * A and the clipped ratio times A",
+         with_objective(lambda plain, clipped: plain)),
+        ("this is the maximum of the two objectives, but must be the minimum: for A > 0 the clip "
+         "acts above, for A < 0 below", with_objective(np.maximum)),
+        ("the sign is wrong: the loss is minus the objective",
+         with_objective(lambda plain, clipped: -np.minimum(plain, clipped)))],
     hints=(
         "Per token: the ratio of new and old probability times the advantage of its answer, "
         "against the same with the ratio clipped. The smaller of the two is the objective, and "

@@ -274,6 +274,11 @@ def classified_otherwise(rng):
     return arguments, {"ignore_index": 0}
 
 
+def loss_with_smoothed_z_loss(logits, targets, ignore_index=-100, label_smoothing=0.0, z_loss=0.0):
+    return F.cross_entropy(logits, targets, ignore_index, label_smoothing,
+                           z_loss * (1 - label_smoothing))[0]
+
+
 def loss_parts(logits, targets, label_smoothing=0.0, z_loss=0.0):
     """p - q of every token, which tokens count, and p."""
     p, V = F.softmax(logits)[0], logits.shape[-1]
@@ -423,6 +428,8 @@ specify(
         ("the uniform term of label smoothing is a mean over ignored targets, too",
          loss_with_all_in_the_uniform_term),
         ("the z-loss is a mean over ignored targets, too", loss_with_all_in_the_z_loss),
+        ("the z-loss is multiplied by 1 - label_smoothing, but is added after the smoothing",
+         loss_with_smoothed_z_loss),
         ("the z-loss is divided by the number of all targets, ignored ones counted",
          loss_with_ignored_in_the_count_of_z)],
     last_axes={"logits": 1, "targets": 0},

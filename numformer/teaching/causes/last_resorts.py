@@ -5,6 +5,7 @@ import numpy as np
 from numformer.teaching.causes.evidence import SAME, same
 
 DIGITS = (1e-11, 1e-5)                                # relative errors of lost precision
+MOSTLY = 0.8                                          # of the numbers at a place
 MOST = 64                                             # entries along an axis
 
 
@@ -57,9 +58,10 @@ PARTS_OF_AN_AXIS = {                                   # in words: which places 
 
 
 def _wrong_along(found, right, axis):
-    """The places along an axis at which some number is wrong."""
+    """The places along an axis at which numbers are wrong; none if most are right there."""
     wrong = np.abs(found - right) > SAME * np.abs(right).max()
-    return set(np.flatnonzero(wrong.any(axis=tuple(k for k in range(right.ndim) if k != axis))))
+    share = wrong.mean(axis=tuple(k for k in range(right.ndim) if k != axis))
+    return set(np.flatnonzero(share)) if (share[share > 0] > MOSTLY).all() else set()
 
 
 def _factors_along_an_axis(name, pairs):

@@ -20,6 +20,13 @@ CONSTANTS = {"epsilon": (0.0, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-12),
              "axis": (-1, 0, 1, -2),
              "beta": (1.0, 1.702), "rate": (0.5,), "margin": (0.0, 1.0), "cap": (1.0,),
              "max_distance": (128,)}
+OF_THE_WIDTH = {                                       # epsilon elsewhere, C = x.shape[-1]
+    "epsilon / C": lambda epsilon, C: epsilon / C,
+    "epsilon / sqrt(C)": lambda epsilon, C: epsilon / C ** 0.5,
+    "C * epsilon": lambda epsilon, C: epsilon * C,
+    "epsilon ** 2": lambda epsilon, C: epsilon * epsilon,
+    "sqrt(epsilon)": lambda epsilon, C: epsilon ** 0.5}
+UNSCALED = ("general_scores", "dot_scores")
 
 
 def other_calls(evidence):
@@ -91,6 +98,12 @@ def _other_options(evidence):
                 yield (2, f"as if {name} were {value:g}",
                        lambda case, name=name, value=value: _call(
                            evidence, case, **_set(case, name, value)))
+    if "epsilon" in defaults and "x" in case.arguments:
+        for formula, change in OF_THE_WIDTH.items():
+            yield (2, f"as if epsilon were {formula}, with C = x.shape[-1]",
+                   lambda case, change=change: _call(evidence, case, options={"epsilon": change(
+                       case.options.get("epsilon", defaults["epsilon"]),
+                       case.arguments["x"].shape[-1])}))
     if "scale" in defaults:
         for formula, scale in _SCALES.items():
             yield (2, f"the scores are multiplied by {formula}",
@@ -282,7 +295,11 @@ def _other_arguments(evidence):
             for cause, change in _OF_WHOLE_NUMBERS.items():
                 yield 3, cause.format(name), lambda case, name=name, change=change: _call(
                     evidence, case, arguments={name: change(case.arguments[name])})
-    if not evidence.backward and "scale" not in inspect.signature(
+    if evidence.name in UNSCALED:
+        yield 1, "the scores are divided by sqrt(D), but these are not scaled", lambda case: _call(
+            evidence, case, arguments={"q": case.arguments["q"] * case.arguments["q"].shape[-1]
+                                       ** -0.5})
+    elif not evidence.backward and "scale" not in inspect.signature(
             evidence.problem.function).parameters and {"q", "k"} <= case.arguments.keys():
         for formula, scale in _SCALES.items():
             yield 2, f"the scores are multiplied by {formula}", lambda case, scale=scale: _call(
