@@ -201,6 +201,17 @@ def rest_of_x(dy, x, cosine, sine, layout="half"):
     return np.concatenate([dx[..., :R], x[..., R:]], axis=-1)
 
 
+def pairs_of_the_whole_width(x, cosine, sine, layout="half"):
+    """Coordinate i is paired with i + D/2."""
+    R, D = 2 * cosine.shape[-1], x.shape[-1]
+    if layout != "half":
+        return F.partial_rotary(x, cosine, sine, layout)[0]
+    y, first, second = x.copy(), slice(R // 2), slice(D // 2, D // 2 + R // 2)
+    y[..., first] = x[..., first] * cosine - x[..., second] * sine
+    y[..., second] = x[..., first] * sine + x[..., second] * cosine
+    return y
+
+
 def the_last_coordinates_rotated(x, cosine, sine, layout="half"):
     R = 2 * cosine.shape[-1]
     return np.concatenate([x[..., :-R], F.rotary(x[..., -R:], cosine, sine, layout)[0]], axis=-1)
@@ -218,6 +229,8 @@ specify(
          partial_rotary_rotated_forward)],
     forward_mistakes=[("the last coordinates are rotated, but the first must be",
                        the_last_coordinates_rotated),
+                      ("coordinate i is paired with i + D/2, but must be with i + R/2, R being the "
+                       "width that is rotated", pairs_of_the_whole_width),
                       *((cause, of_first_coordinates(rotate)) for cause, rotate in PAIRS)],
     last_axes={"x": 2},
     hints=(

@@ -87,6 +87,10 @@ specify(
          "previous one", "new state"),
         ("dstate is also passed on directly: this cell has no path around the weight", "passed on"),
         ("the sum over the batch is missing in the gradient of the bias", "no sum")]],
+    forward_mistakes=[
+        ("the bias is added after the tanh, but must be added before it",
+         lambda x, state, input_weight, recurrent_weight, bias: np.tanh(
+             x @ input_weight + state @ recurrent_weight) + bias)],
     hints=(
         "The new state is a tanh of two linear maps, of the input and of the old state, added.",
         "x (B, C) with input_weight (C, F), state (B, F) with recurrent_weight (F, F); the bias, "

@@ -26,9 +26,28 @@ def sloped(rng):
     return {"scores": rng.standard_normal((B, H, T, S)), "slopes": F.alibi_slopes(H)}, {}
 
 
+def distances(T, S, mistake):
+    """|i + S - T - j|, or with one mistake, or two."""
+    gap = np.arange(T)[:, None] + (0 if "start" in mistake else S - T) - np.arange(S)
+    distance = gap if "signed" in mistake else gap ** 2 if "squared" in mistake else np.abs(gap)
+    return -distance if "added" in mistake else distance
+
+
+ADDED = "the penalty is added to the scores, but must be subtracted"
+AT_THE_START = ("queries and keys are aligned at the start, but the last query is at the last key: "
+                "the distance is |i + S - T - j|")
+OF_DISTANCES = [
+    (ADDED, "added"), (AT_THE_START, "start"), (f"{ADDED}; and {AT_THE_START}", "added, start"),
+    ("the distance has a sign, but its absolute value is meant: keys after the query are raised",
+     "signed"),
+    ("the distance is squared, but its absolute value is meant", "squared")]
+
 specify(
     F.alibi, ("scores",),
     {"plain": sloped},
+    forward_mistakes=[
+        (cause, lambda scores, slopes, mistake=mistake: scores - slopes[:, None, None] * distances(
+            *scores.shape[-2:], mistake)) for cause, mistake in OF_DISTANCES],
     last_axes={"scores": 3},
     hints=(
         "Begin with the matrix of distances, (T, S). It is the same for all examples and heads.",
@@ -69,6 +88,11 @@ specify(
         ("x / c is used instead of tanh(x / c)", lambda dy, x, cap: dy * (1 - (x / cap) ** 2)),
         ("y is not divided by the cap",
          lambda dy, x, cap: dy * (1 - (cap * np.tanh(x / cap)) ** 2))],
+    forward_mistakes=[
+        ("this is cap * u / (1 + |u|) with u = x / cap, but must be cap * tanh(u)",
+         lambda x, cap: x / (1 + np.abs(x / cap))),
+        ("the numbers are cut off at the cap, but tanh bends them smoothly",
+         lambda x, cap: np.clip(x, -cap, cap))],
     last_axes={"x": 0},
     hints=(
         "tanh squeezes any number into -1 .. 1 and has slope 1 at 0. Scale it so that the limits "
@@ -198,6 +222,11 @@ specify(
          "distance is |i + S - T - j|", "aligned at the start"),
         ("the gradient is that of the first example only: the whole batch shares the slopes",
          "first example")]],
+    forward_mistakes=[
+        (cause, lambda slopes, mask, mistake=mistake: F.softmax(np.broadcast_to(
+            -slopes[:, None, None] * distances(*mask.shape[-2:], mistake),
+            (*mask.shape[:-3], len(slopes), *mask.shape[-2:])), mask=mask)[0])
+        for cause, mistake in OF_DISTANCES],
     hints=(
         "It is a softmax over the keys of scores that depend on the distance alone: -s_h d_ij.",
         "distance is (T, S): |i + S - T - j|. The slopes (H,) need two more axes. Where mask is "

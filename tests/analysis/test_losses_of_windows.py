@@ -10,7 +10,7 @@ from numformer.models import Decoder, DecoderConfig
 
 @pytest.mark.parametrize("context", [1, 2, 3, 5, 20])
 def test_a_token_is_predicted_from_at_least_half_a_context(context):
-    """Window by window, a token after the first window has the newest tokens that its window holds."""
+    """A token after the first window is predicted from what its own window holds."""
     config = DecoderConfig(vocab_size=7, context_length=context, n_layers=1, n_heads=1, d_model=8)
     model = Decoder(config, np.random.default_rng(0))
     ids = np.random.default_rng(1).integers(0, 7, 12)
