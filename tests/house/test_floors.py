@@ -8,7 +8,7 @@ import numformer
 
 ROOT = Path(numformer.__file__).parent
 FLOORS = {
-    "minimal": 0, "seeds": 0, "terminal": 0, "other_libraries": 0,
+    "minimal": 0, "seeds": 0, "terminal": 0, "other_libraries": 0, "minimal_grpo": 0.1,
     "docstrings": 0,
     "blas_threads": 0,
     "description": 0.5, "checks": 0.5, "underflow": 0.5, "finite": 0.5,
