@@ -1,5 +1,7 @@
 """`numformer.check`: a signature decides on the levels; results and rounding errors are judged."""
 
+from inspect import Signature, signature
+
 import numpy as np
 import pytest
 
@@ -7,8 +9,10 @@ from numformer import check
 from numformer import functional as F
 from numformer.specifications import PROBLEMS, Instance
 from numformer.specifications.levels import SomeOfSizeOne, sizes
+from numformer.teaching.check import offered_levels
 from numformer.teaching.comparison import ROUNDINGS
 from numformer.teaching.rounding import sizes_of_terms
+from numformer.teaching.signatures import promises
 
 
 def softmax_of(x):
@@ -25,6 +29,18 @@ def by_jacobian(dp, x):
     p = softmax_of(x)
     jacobian = np.einsum("ni,ij->nij", p, np.eye(x.shape[1])) - np.einsum("ni,nj->nij", p, p)
     return np.einsum("nij,nj->ni", jacobian, dp)
+
+
+def test_a_function_without_options_is_tested_at_one_level_or_more():
+    """With nothing to test, `check` could only say that everything was right."""
+    def function():
+        """With the parameters that have no default."""
+
+    for name, problem in PROBLEMS.items():
+        function.__signature__ = Signature([parameter for parameter in signature(
+            problem.function).parameters.values() if parameter.default is parameter.empty])
+        assert any(promises(function, Instance(problem, level, 0), False)
+                   for level in offered_levels(problem, False)), name
 
 
 @pytest.mark.parametrize("fn", [multiplied_out, by_jacobian])

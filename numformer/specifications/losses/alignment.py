@@ -203,8 +203,8 @@ def sampled_tokens(**options):
         N, T = sizes(rng, 2)
         old = -0.3 - rng.random((N, T))
         policy, reference = -abs(old + 0.4 * rng.standard_normal((2, N, T)))
-        return {"log_probs": policy, "reference_log_probs": reference, "old_log_probs": old}, {
-            "estimator": "k3", **options}
+        return {"log_probs": policy, "reference_log_probs": reference,
+                "old_log_probs": old}, options
     return make
 
 
