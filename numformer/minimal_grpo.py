@@ -11,7 +11,7 @@ modulo 5. A question ends with ?, an answer with a point. A teacher answers in o
 First the model imitates the teacher, who answers at once in 70% of the texts. So it does that, too,
 and most of its answers are wrong. Then it samples answers of its own, and a rule rewards those that
 end with the right digit. The rule does not look at the steps, but answers with steps earn more, so
-they become more likely. Both parts together take about a minute.
+they become more likely. Both parts together take less than a minute.
 
 This is GRPO (Shao et al. 2024, "DeepSeekMath") with the clipped ratio of PPO (Schulman et al. 2017)
 and the same weight for each token, as in DAPO (Yu et al. 2025). It has no penalty for the distance
@@ -104,14 +104,15 @@ def imitation_loss_backward(saved):
 
 
 def group_advantages(rewards):
-    """A = (R - mean) / std of each group: how much better than the group an answer is. (P, G).
+    """A = (R - mean) / std of each group, (P, G): how much better than its group an answer is.
 
-    Why can a reward be a loss? The expected reward is sum_y p_y R_y, over all answers y. As dl_y is
-    dp_y / p_y, its gradient is sum_y p_y R_y dl_y: the mean of R dl over answers that are sampled.
-    So the loss -R l has the right gradient, on average, and the rule needs no derivative. A number
-    m that is subtracted from R changes nothing, as m sum_y p_y dl_y = m sum_y dp_y = m d(1) = 0;
-    but if m is the mean, samples differ less from each other. The division by std lets all groups
-    count about the same."""
+    Why can a reward be a loss? The expected reward is sum_y p_y R_y, over all answers y with their
+    probabilities p_y. Let l_y = log p_y, the sum of l over the tokens of y. As dl_y = dp_y / p_y,
+    the gradient is sum_y p_y R_y dl_y: the mean of R dl over answers that are sampled. So the loss
+    -R l has the right gradient, on average, and the rule needs no derivative. A number m that is
+    subtracted from R changes nothing, as m sum_y p_y dl_y = m sum_y dp_y = m d(1) = 0; but if m is
+    the mean, samples differ less from each other. The division by std makes groups count about the
+    same."""
     if rewards.ndim != 2 or rewards.shape[1] < 2:
         raise ValueError(f"rewards of shape {rewards.shape} must be of shape (P, G), with G of at "
                          "least 2: an answer is compared with the others of its group")

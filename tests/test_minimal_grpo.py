@@ -1,6 +1,8 @@
 """GRPO on one page: its gradients, that it is the full version, and that reward is learned."""
 
 import ast
+import inspect
+import json
 import os
 import re
 import subprocess
@@ -305,6 +307,15 @@ def test_the_page_needs_numpy_the_standard_library_and_minimal_alone():
                            if node.module == "numformer" else [node.module])
     assert {"numpy", "numformer.minimal"} <= modules
     assert modules - {"numpy", "numformer.minimal"} <= sys.stdlib_module_names
+
+
+def test_the_lesson_from_rewards_quotes_the_functions_as_they_are():
+    path, = (PAGE.parents[1] / "notebooks").glob("23_*.ipynb")
+    printed = "".join(line for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]
+                      for output in cell.get("outputs", []) for line in output.get("text", []))
+    for name in ("group_advantages", "policy_loss", "policy_loss_backward", "reward",
+                 "learn_from_rewards"):
+        assert inspect.getsource(getattr(minimal_grpo, name)).rstrip() in printed, name
 
 
 def run(*arguments):

@@ -32,7 +32,7 @@ def promised(cell):
 
 
 def test_the_course_is_whole():
-    assert [source.stem[:2] for source in SOURCES] == [f"{number:02d}" for number in range(23)]
+    assert [source.stem[:2] for source in SOURCES] == [f"{number:02d}" for number in range(24)]
     assert sorted(path.stem for path in ROOT.glob("*.ipynb")) == [source.stem for source in SOURCES]
 
 
