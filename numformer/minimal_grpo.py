@@ -202,7 +202,7 @@ def learn_from_rewards(p, questions, held_out, rng):
             step += 1
             logits, saved = forward(p, ids[:, :-1])                   # (B, T, V)
             l, saved_l = log_probs(logits, ids[:, 1:])                # (B, T)
-            loss, saved_loss = policy_loss(l, old, A, counts)
+            _, saved_loss = policy_loss(l, old, A, counts)    # A has the mean 0: no use to print it
             g = backward(log_probs_backward(policy_loss_backward(saved_loss), saved_l), saved)
             adamw(p, g, mean, square, step, REWARD_RATE)
         print(f"round {number} of {ROUNDS}: reward {rewards.mean():.2f}; {measure(p, held_out)}",
@@ -226,7 +226,7 @@ if __name__ == "__main__":
     seed = sys.argv[1] if len(sys.argv) > 1 else "0"
     if not seed.isdecimal():
         sys.exit(f"the seed is {seed!r}; give a whole number, such as 0")
-    minimal.WIDTH = 64                    # half of what minimal.py takes: so it needs a minute
+    minimal.WIDTH = 64                    # half of what minimal.py takes: it is enough here
     rng = np.random.default_rng(int(seed))
     questions = ["".join(digits) + "?" for digits in product(CHARACTERS[:BASE], repeat=DIGITS)]
     held_out, questions = np.split(rng.permutation(questions), [HELD_OUT])
