@@ -222,9 +222,7 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
     if not texts or len(rngs) != len(texts):
         raise ValueError(f"generate_batch: {len(texts)} prompts and {len(rngs)} generators; give "
                          "at least one prompt, and a generator each.")
-    ends = np.atleast_1d(np.array([] if end is None else end))
-    if ends.size:
-        check_ids("generate", "end", ends, model.config.vocab_size)
+    ends = end_ids("generate", model, end)
     ended, chosen = np.zeros(len(texts), bool), None
     last = {"last": True} if hasattr(model, "new_cache") else {}      # of a prompt, one is enough
     cache = None if weights is None else _cache_of(model, weights)
@@ -251,6 +249,14 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
         for text, token in zip(texts, chosen):
             text.append(int(token))
         yield chosen
+
+
+def end_ids(owner, model, end):
+    """The ids that end a text as an array (k,); ValueError or TypeError if one is no id."""
+    ends = np.atleast_1d(np.array([] if end is None else end))
+    if ends.size:
+        check_ids(owner, "end", ends, model.config.vocab_size)
+    return ends
 
 
 def next_logits(owner, model, logits):

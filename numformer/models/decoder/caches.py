@@ -95,7 +95,7 @@ def check_step(model, ids, cache, left_padding=None):
     owner, n_blocks = type(model).__name__, len(model.blocks)
     check_rows(owner, "ids", ids)
     if left_padding is not None:
-        if isinstance(cache, DecoderCache):
+        if isinstance(cache, DecoderCache) and len(cache):
             raise ValueError(f"{owner}: left_padding came with a cache that has one already; "
                              "begin with cache=None.")
         if np.shape(left_padding) != ids.shape[:1] or not all(
@@ -106,7 +106,8 @@ def check_step(model, ids, cache, left_padding=None):
     if isinstance(cache, TextsCache):
         blocks, texts = cache.n_blocks, {cache.texts or len(ids)}
     elif cache is not None:
-        blocks, texts = len(cache.blocks), {len(past.k) for past in cache.blocks}
+        blocks, texts = len(cache.blocks), {
+            len(ids) if past is None else len(past.k) for past in cache.blocks}
     if cache is not None and (blocks != n_blocks or texts != {len(ids)}):
         raise ValueError(f"{owner}: the cache must hold keys and values of {n_blocks} blocks for "
                          f"B={len(ids)} sequences; begin with cache=None.")

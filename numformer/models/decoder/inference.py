@@ -48,14 +48,15 @@ class InferenceDecoder(CrossEntropyModel):
         logits = self.head(self.norm(x[:, -1:] if last else x))
         return logits, DecoderCache(blocks, cache.left_padding)
 
-    def new_cache(self, weights=None):
+    def new_cache(self, weights=None, compiled=True):
         """An empty cache for `step`, which keeps the weights that the model has now.
 
         None if the model has no compiled step, or copies of its weights would be too large; `step`
         takes None, too. `weights`, "bfloat16" or "int8", stores them in fewer bits; then a model
-        without a compiled step is a ValueError, and a large one is copied.
+        without a compiled step is a ValueError, and a large one is copied. With `compiled=False`
+        the layers compute each step, which is faster for more than about 128 texts at once.
         """
-        return begun(self, weights)
+        return begun(self, weights) if compiled else DecoderCache.of(self, None, None)
 
     def costs(self):
         return costs_per_token(self)

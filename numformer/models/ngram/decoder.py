@@ -73,8 +73,8 @@ class NGramDecoder(Decoder):
         seen = tokens if before is None else np.concatenate([before, tokens], axis=1)
         return logits, NGramDecoderCache(past, seen[:, -self.embedding.ngrams.reach:])
 
-    def new_cache(self, weights=None):
-        cache = super().new_cache(weights)
+    def new_cache(self, weights=None, compiled=True):
+        cache = super().new_cache(weights, compiled)
         return None if cache is None else NGramDecoderCache(cache, None)
 
 
