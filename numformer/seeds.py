@@ -14,7 +14,8 @@ import numpy as np
  DYNAMIC_MASKS,
  CURRICULUM,
  WRONG_INPUTS,
- CONTEXTS) = range(10)
+ CONTEXTS,
+ ANSWERS) = range(11)                                 # sampled ones, to learn from
 BY_LENGTH = SAMPLES
 
 

@@ -1,5 +1,6 @@
 """Corpora, tokenizers, batches and noise: what models learn from."""
 
+from numformer.data.batches.answers import answer_batch
 from numformer.data.batches.batch import Batch
 from numformer.data.batches.blocks import BlockStream, consecutive_blocks
 from numformer.data.batches.curriculum import Curriculum
@@ -34,6 +35,8 @@ from numformer.data.corpora.shapes import SHAPES, shape_points
 from numformer.data.corpora.split import is_held_out
 from numformer.data.corpora.texts import (
     DOCUMENTATION, TINY_SHAKESPEARE, WORLD, Corpus, DataError, NoSuchFile, load_corpus)
+from numformer.data.corpora.verifiable import (
+    CARRY, SUMS, VerifiableTask, sampled_prompts, split_prompts)
 from numformer.data.noise.masking import mask_tokens
 from numformer.data.noise.spans import corrupt_spans, hide_tokens, infill, permute_sentences
 from numformer.data.tokenizers.byte_pairs import BytePairTokenizer
@@ -47,22 +50,23 @@ from numformer.data.tokenizers.words import WordTokenizer
 from numformer.data.world import Tale, tale, tales, world_text, world_tokens
 
 __all__ = [
-    "Batch", "BlockStream", "BytePairTokenizer", "CharacterTokenizer", "Corpus", "Curriculum",
-    "DOCUMENTATION", "DataError", "Digits", "EpochStream", "Epochs", "HELD_OUT_PHRASING",
-    "INSTRUCTIONS", "LabelledRows", "LabelledStream", "MaskedStream", "Melody", "NoSuchFile",
-    "NoiseStream", "PHRASINGS", "PairBatch", "PairStream", "PassageRows", "PassageStream",
-    "PublishedTokenizer", "QUESTIONS", "RecallStream", "SHAPES", "SceneStream", "Scenes", "Section",
-    "TINY_SHAKESPEARE", "Tale", "Triplets", "UnigramTokenizer", "WORLD", "WordPieceTokenizer",
-    "WordTokenizer", "all_captions", "consecutive_blocks", "consecutive_masked_rows",
-    "consecutive_pairs", "consecutive_passages", "consecutive_rows", "corrupt_spans", "date_pairs",
-    "digit_caption", "digit_scenes", "earlier_examples", "english", "french",
-    "held_out_instructions", "held_out_numbers", "hide_tokens", "infill", "instruction_mixture",
-    "instruction_pairs", "is_held_out", "labelled_batches", "library_sections", "library_text",
-    "load_corpus", "load_digits", "load_tokenizer", "mask_tokens", "melodies", "melody_rules",
-    "melody_text", "next_sentence_pairs", "number_pairs", "number_text", "number_tokens",
-    "number_vocabulary", "pair_batch", "passage_rows", "permute_sentences", "question_answer",
-    "random_series", "read_melody", "recall_batch", "recall_examples", "recall_ids", "recall_text",
-    "repeated_passages", "save_tokenizer", "scene_batch", "shape_points", "tale", "tales",
-    "tokenizer_from_json", "topic_passages", "topic_triplets", "two_digits", "world_text",
-    "world_tokens", "written_dates",
+    "Batch", "BlockStream", "BytePairTokenizer", "CARRY", "CharacterTokenizer", "Corpus",
+    "Curriculum", "DOCUMENTATION", "DataError", "Digits", "EpochStream", "Epochs",
+    "HELD_OUT_PHRASING", "INSTRUCTIONS", "LabelledRows", "LabelledStream", "MaskedStream", "Melody",
+    "NoSuchFile", "NoiseStream", "PHRASINGS", "PairBatch", "PairStream", "PassageRows",
+    "PassageStream", "PublishedTokenizer", "QUESTIONS", "RecallStream", "SHAPES", "SUMS",
+    "SceneStream", "Scenes", "Section", "TINY_SHAKESPEARE", "Tale", "Triplets", "UnigramTokenizer",
+    "VerifiableTask", "WORLD", "WordPieceTokenizer", "WordTokenizer", "all_captions",
+    "answer_batch", "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs",
+    "consecutive_passages", "consecutive_rows", "corrupt_spans", "date_pairs", "digit_caption",
+    "digit_scenes", "earlier_examples", "english", "french", "held_out_instructions",
+    "held_out_numbers", "hide_tokens", "infill", "instruction_mixture", "instruction_pairs",
+    "is_held_out", "labelled_batches", "library_sections", "library_text", "load_corpus",
+    "load_digits", "load_tokenizer", "mask_tokens", "melodies", "melody_rules", "melody_text",
+    "next_sentence_pairs", "number_pairs", "number_text", "number_tokens", "number_vocabulary",
+    "pair_batch", "passage_rows", "permute_sentences", "question_answer", "random_series",
+    "read_melody", "recall_batch", "recall_examples", "recall_ids", "recall_text",
+    "repeated_passages", "sampled_prompts", "save_tokenizer", "scene_batch", "shape_points",
+    "split_prompts", "tale", "tales", "tokenizer_from_json", "topic_passages", "topic_triplets",
+    "two_digits", "world_text", "world_tokens", "written_dates",
 ]
