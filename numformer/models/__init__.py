@@ -19,6 +19,7 @@ from numformer.models.decoder.classifier import DecoderClassifier, DecoderClassi
 from numformer.models.decoder.config import (
     DECODERS, GPT2, LLAMA, TRANSFORMER_2017, DecoderConfig)
 from numformer.models.decoder.model import Decoder
+from numformer.models.decoder.policy import PolicyDecoder, PolicyDecoderConfig
 from numformer.models.detr.block import DETRBlock
 from numformer.models.detr.config import DETRConfig
 from numformer.models.detr.heads import BoxHead

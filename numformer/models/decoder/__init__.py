@@ -4,6 +4,7 @@
     model         embedding, blocks, norm, head; the loss, and a step of generation
     caches        keys and values of earlier tokens, and the compiled step
     classifier    a class for a text, from the output at its last token
+    policy        learns from the rewards of answers that it samples
 
 `gpt_weights`, `llama_weights` and `neox_weights` are tables of published weights.
 """

@@ -1,11 +1,13 @@
-"""Language models without attention, and what is built on a decoder: a classifier, forecasts."""
+"""Language models without attention, and what is built on a decoder: a classifier, forecasts, a
+policy."""
 
 import numpy as np
 
+from numformer.functional import IGNORE_INDEX
 from numformer.models import (
     ConvolutionLanguageModel, ConvolutionLanguageModelConfig, DecoderClassifier,
-    DecoderClassifierConfig, Forecaster, ForecasterConfig, RecurrentLanguageModel,
-    RecurrentLanguageModelConfig)
+    DecoderClassifierConfig, Forecaster, ForecasterConfig, PolicyDecoder, PolicyDecoderConfig,
+    RecurrentLanguageModel, RecurrentLanguageModelConfig)
 from numformer.specifications.pair import floats, seeded
 from numformer.verify.registry.cases import Case
 from numformer.verify.registry.transformer import trained_with
@@ -36,6 +38,18 @@ LENGTHS = np.array([3, 2])
 
 def labelled(ids):
     return ids, LENGTHS, np.array([2, 0])
+
+
+def policy(**options):
+    return model(PolicyDecoder, PolicyDecoderConfig, n_heads=2, d_hidden=5, n_layers=1, **options)
+
+
+def answered(ids):
+    """Of two answers the second is shorter; some ratios to the old policy are beyond the clip."""
+    rng, targets = np.random.default_rng(3), np.roll(ids, -1, axis=1)
+    targets[:, 0] = targets[1, -1] = IGNORE_INDEX                     # a prompt, and padding
+    old, reference = -2 + 0.5 * rng.standard_normal((2, *ids.shape))
+    return ids, targets, np.array([0.7, -1.2]), old, reference
 
 
 def forecaster(**options):
@@ -70,6 +84,11 @@ MODELS = [
          trained_with(classifier(n_layers=1, dropout=0.2, positions="rotary", tied=False),
                       lm_weight=0.5, label_smoothing=0.1), [], seeded, ids=(IDS,),
          batch=labelled, wrong=WRONG),
+    Case("policy decoder", policy(), [], ids=(IDS,), batch=answered, wrong=WRONG),
+    Case("policy decoder, a mean over answers, with a penalty",
+         trained_with(policy(positions="rotary", tied=False, dropout=0.2), beta=0.3,
+                      normalization="sequence", clip_high=0.28), [], seeded, ids=(IDS,),
+         batch=answered),
     Case("forecaster", forecaster(), [(2, 4)], batch=series,
          wrong=[((floats(4),), ValueError, "(B, T)"), ((floats(2, 6),), ValueError, "only 0 .. 4"),
                 ((floats(2, 0),), ValueError, "at least one number"),
