@@ -5,6 +5,7 @@ from contextlib import contextmanager
 import pytest
 
 from numformer.commands.shared.flags import flag_of
+from numformer.commands.train import run_with
 from numformer.data import library_sections
 from numformer.data.corpora import library
 from numformer.recipes import PRESETS, TASKS, TextTask
@@ -39,6 +40,17 @@ def tiny_flags(name):
                 if field not in preset.task.unused}
     return ["--preset", name] + [str(word) for field, value in {**sizes, **training}.items()
                                  for word in (flag_of(field), value)]
+
+
+def start_flags(name, folder):
+    """The flags of --from with a new run in that folder, if a preset needs one; else none."""
+    task = PRESETS[name].task
+    if not task.begins_as_teacher:
+        return []
+    start = folder / "start"
+    if not start.exists():
+        assert run_with([*tiny_flags(task.teachers[0]), "--out", start]) == 0
+    return ["--from", str(start)]
 
 
 @contextmanager

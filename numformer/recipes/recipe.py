@@ -117,6 +117,41 @@ class DecoderClassifierRecipe(CrossEntropyRecipe):
 
 
 @dataclass(frozen=True, kw_only=True)
+class PolicyRecipe(Recipe):
+    """For decoders that learn from rewards: how answers are sampled, and what is learned from them.
+
+    References
+    ----------
+    Shao et al. (2024), "DeepSeekMath": groups. Williams (1992), "Simple Statistical
+    Gradient-Following Algorithms", section 2: the baseline.
+    """
+
+    samples: int = option("Answers that are sampled for each prompt: a group.", 8, most=2**12)
+    updates: int = option("Steps of the optimizer with the answers of a round.", 1, most=2**12)
+    baseline: str = option(
+        "What a reward is compared with: the mean of its group, divided by the standard deviation "
+        "of the group or not; the mean of all; or nothing, which learns from right answers alone.",
+        "group", choices=("group", "group-mean", "mean", "none"))
+    clip_low: float = option("How far the ratio of a token may fall: see `policy_loss`.", 0.2,
+                             least=0, below=1)
+    clip_high: float = option("How far it may rise.", 0.2, least=0, below=1e6)
+    beta: float = option("Weight of the divergence from the run of --from.", 0.0, least=0,
+                         below=1e6)
+    normalization: str = option(
+        "What the loss is a mean over: answers, each a mean of its own; or all tokens.", "token",
+        choices=("sequence", "token"))
+
+    def check(self, config):
+        if self.samples == 1 and self.baseline.startswith("group"):
+            raise ValueError(f"PolicyRecipe: baseline={self.baseline!r} compares the answers to a "
+                             "prompt, but samples=1; use 2 or more.")
+
+    def change(self, model):
+        for name in ("clip_low", "clip_high", "beta", "normalization"):
+            setattr(model, name, getattr(self, name))
+
+
+@dataclass(frozen=True, kw_only=True)
 class EncoderDecoderRecipe(CrossEntropyRecipe):
     """For encoder-decoders."""
 

@@ -2,7 +2,8 @@
 
 from numformer.recipes.bert_recipes import BertEncoderRecipe, BertRecipe
 from numformer.recipes.recipe import (
-    CrossEntropyRecipe, DecoderClassifierRecipe, DecoderRecipe, EncoderDecoderRecipe, Recipe)
+    CrossEntropyRecipe, DecoderClassifierRecipe, DecoderRecipe, EncoderDecoderRecipe, PolicyRecipe,
+    Recipe)
 
 RECIPES = {                                                           # by kind of model
     "Bert": BertRecipe,
@@ -14,6 +15,7 @@ RECIPES = {                                                           # by kind 
     "DecoderClassifier": DecoderClassifierRecipe,
     "EncoderDecoder": EncoderDecoderRecipe,
     "NGramDecoder": DecoderRecipe,
+    "PolicyDecoder": PolicyRecipe,
     "SentenceBert": BertEncoderRecipe,
     "Seq2Seq": CrossEntropyRecipe,
     "Swin": CrossEntropyRecipe,

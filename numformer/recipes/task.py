@@ -33,6 +33,8 @@ class Task(ABC):
     teachers : tuple of str
         The tasks whose runs ``--from`` may name as the teacher of this one, which then has
         ``with_teacher(model)``; without any, ``--from`` names a run to begin with.
+    begins_as_teacher : bool
+        Whether a run begins with the weights of its teacher, too.
     measured_before : bool
         Whether a run calls `measure` before training as well, to show what training gains.
     unused : set of str
@@ -52,6 +54,7 @@ class Task(ABC):
     has_tokens = True
     measured_before = False
     teachers = ()
+    begins_as_teacher = False
     recipe = Recipe()
 
     def with_recipe(self, recipe):
@@ -59,6 +62,9 @@ class Task(ABC):
         task = copy(self)
         task.recipe = recipe
         return task
+
+    def check_student(self, config):
+        """ValueError if a model of this config cannot learn from the teacher."""
 
     def load(self, data):
         """The dataset of that name or file, with `name`, `sha256` and a length; else DataError."""

@@ -133,8 +133,12 @@ class Trainer:
         self.seconds += time.perf_counter() - started
         metrics = {"step": self.step, "loss": float(loss), "learning_rate": rate,
                    "gradient_norm": norm}
-        facts = getattr(batch, "facts", {})
+        facts = self.facts(batch)
         return {**metrics, "facts": facts} if facts else metrics
+
+    def facts(self, batch):
+        """What else is known of a step, numbers by name: the facts of its batch."""
+        return getattr(batch, "facts", {})
 
     def _check(self, loss, norm):
         """Raise `NotFinite` for what is not finite: before the parameters are changed by it."""

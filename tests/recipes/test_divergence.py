@@ -7,7 +7,7 @@ import pytest
 from command import call
 from marks import slow_among
 from numformer.recipes import PRESETS
-from tiny_presets import tiny_flags
+from tiny_presets import start_flags, tiny_flags
 
 LINE = re.compile(r"numformer: step \d+: (.*); begin anew with a lower learning rate\. The last "
                   r"checkpoint is kept in .*; choose another --out\.")
@@ -39,5 +39,5 @@ def test_a_diverging_run_says_what_is_not_finite(capsys, tmp_path, preset, text)
 def test_every_preset_ends_alike(capsys, tmp_path, preset, rate):
     """With 1e3 a bounded loss may stay finite; then the run ends as any other."""
     status, what = diverged(capsys, tmp_path / "run", preset, rate, "--batch-size", 10,
-                            "--eval-blocks", 2)
+                            "--eval-blocks", 2, *start_flags(preset, tmp_path))
     assert (status == 1 and what) or (rate == "1e3" and status == 0)

@@ -18,7 +18,7 @@ from numformer.commands.shared.train_help import LINES
 from numformer.models import KINDS, Decoder
 from numformer.recipes import PRESETS, RECIPES, Recipe, TextTask
 from numformer.training import TrainingConfig
-from tiny_presets import tiny_flags
+from tiny_presets import start_flags, tiny_flags
 
 VALUES = {flag_of(name): value for name, value in TrainingConfig(steps=1).as_dict().items()}
 OPTIONS = {field.name for _, config in KINDS.values() for field in fields(config)}
@@ -44,6 +44,8 @@ FRACTIONS = {
     "world-masked": "masked_accuracy most_frequent_accuracy",
     "pos-tags": "accuracy macro_f1 accuracy_of_the_baseline macro_f1_of_the_baseline",
     "entities": "entity_f1 entity_f1_of_the_baseline",
+    **dict.fromkeys(("sums", "sums-rewards"), "exact exact_sampled with_steps"),
+    **dict.fromkeys(("carry", "carry-rewards"), "exact exact_sampled"),
     "answers": "exact token_f1 exact_of_the_baseline token_f1_of_the_baseline",
     "entailment": "accuracy majority_accuracy hypothesis_accuracy overlap_accuracy"}
 PICTURES = {                                          # beside that of the loss
@@ -62,9 +64,11 @@ PROMPTS = {
     "bert": "The [MASK] of a[MASK].", "world-bert": "tom had a [MASK].",
     "gpt-topics": "A list of names.", "topics": "A list of names.", "sbert": "A list of names.",
     "pos-tags": "mark saw a mark.", "entities": "mr reed saw miss hill near the old mill.",
+    "sums": "340201?", "carry-grpo": "76+83?",
     "answers": "who had a ball? tom had a ball.",
     "entailment": "tom gave a ball to anna. anna has the ball now."}
 REFUSED_PROMPTS = {
+    "sums": ("34?", "a prompt of sums has 7 characters"), "carry-grpo": ("abcdef", "--prompt: "),
     "recall": ("hF" * 20, "does not fit this model"), "translate": ("douzaine", "--prompt: "),
     "t5": ("REVERSE", "--prompt: "), "summarize": ("xylophone", "--prompt: "),
     "bart": ("", "--prompt"), "t5-spans": ("", "--prompt"),
@@ -78,7 +82,7 @@ REFUSED_PROMPTS = {
 def test_a_run_resumes_to_the_byte_and_every_verb_takes_it(name, text, few_examples, capsys,
                                                            tmp_path):
     preset, whole, parts = PRESETS[name], tmp_path / "whole" / "run", tmp_path / "parts" / "run"
-    argv = ["train", *tiny_flags(name)]
+    argv = ["train", *tiny_flags(name), *start_flags(name, tmp_path)]
     argv += [] if preset.task.default_data is None else ["--data", text]
     status, said, err = call(capsys, *argv, "--out", whole, "--json")
     result = last_json(said)

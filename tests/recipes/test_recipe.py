@@ -25,7 +25,7 @@ def test_settings_of_a_recipe_are_in_no_config():
     """Flags of the command line are named by both."""
     settings = {field.name for recipe in RECIPES.values() for field in fields(recipe)}
     options = {field.name for _, config in KINDS.values() for field in fields(config)}
-    assert len(settings) == 13 and not settings & options
+    assert len(settings) == 20 and not settings & options
     assert not settings & {field.name for field in fields(TrainingConfig)}
 
 

@@ -1,9 +1,8 @@
-"""The teacher of a run: a classifier that another run trained, read from that run."""
+"""The teacher of a run: a model that another run trained, read from that run."""
 
 from pathlib import Path
 
 from numformer.commands import UsageError
-from numformer.models import check_teacher
 from numformer.runs import load_run
 from numformer.runs.checkpoint import checksum
 
@@ -65,7 +64,7 @@ def with_teacher_again(task, teacher):
 def check_student(config, task):
     """UsageError if a student of this config cannot learn from the teacher of its task."""
     try:
-        check_teacher(config, task.teacher)
+        task.check_student(config)
     except ValueError as error:
         raise UsageError(str(error)) from None
 

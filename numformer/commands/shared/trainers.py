@@ -60,7 +60,10 @@ def new_run(arguments, preset):
     # Some options come from the data. All others are checked before the data are read.
     has_teacher = task.teachers and arguments.start is not None
     start, start_tokenizer, start_recipe, published = (
-        (None, None, {}, {}) if has_teacher else _start(arguments, kind, preset))
+        (None, None, {}, {}) if has_teacher and not task.begins_as_teacher else
+        _start(arguments, kind, preset))
+    if task.begins_as_teacher:
+        start_recipe = {}                             # how it learned, which is this run's own
     options = {**chosen.model, **_start_options(start, kind), **overrides(arguments, config)}
     check_flags(arguments, kind, task, preset)
     recipe = {**chosen.recipe, **start_recipe,
@@ -199,7 +202,7 @@ def _start(arguments, kind, preset):
         names = [field.name for field in fields(BertEncoderRecipe)]
         options = {name: getattr(task.recipe, name) for name in names}
         return model, tokenizer, options, published
-    if _has_decoder_backbone(kind) and found == "Decoder":
+    if found == "Decoder" and (_has_decoder_backbone(kind) or _has_same_fields(kind, found)):
         return model, tokenizer, {}, published
     if found != kind or not isinstance(model, Layer):
         raise UsageError(f"--from {arguments.start}: its model is a {found}, but {preset} trains "
@@ -228,6 +231,13 @@ def _has_bert_backbone(kind):
 
 def _has_decoder_backbone(kind):
     return issubclass(KINDS[kind][1], DecoderClassifierConfig)
+
+
+def _has_same_fields(kind, other):
+    """Whether two kinds of models differ in their loss alone: one inherits config and parameters.
+    """
+    config, base = KINDS[kind][1], KINDS[other][1]
+    return issubclass(config, base) and fields(config) == fields(base)
 
 
 def _load_weights(model, start):

@@ -4,7 +4,7 @@ from copy import copy
 
 from numformer.data import LabelledRows, topic_passages
 from numformer.functional import IGNORE_INDEX
-from numformer.models import taught
+from numformer.models import check_teacher, taught
 from numformer.recipes.library.bert import BERT, CONTENT, LIBRARY
 from numformer.recipes.library.fine_tuning import TOPICS, FewTopicsTask
 from numformer.recipes.preset import Preset, more
@@ -42,6 +42,9 @@ class TinyBertTask(FewTopicsTask):
         task = copy(self)
         task.teacher = teacher
         return task
+
+    def check_student(self, config):
+        check_teacher(config, self.teacher)
 
     def options(self, tokenizer):
         if self.teacher is None:
