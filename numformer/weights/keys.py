@@ -70,6 +70,29 @@ class Option(Key):
         return next((theirs for theirs, ours in self.values.items() if ours == value), value)
 
 
+class Flag(Key):
+    """True or false, each of which is a value of an option of ours.
+
+    Examples
+    --------
+    >>> options = {}
+    >>> Flag("gates_over", true="chosen", false="all").read(False, options)
+    >>> options
+    {'gates_over': 'all'}
+    """
+
+    def __init__(self, name, true, false, default=REQUIRED):
+        self.name, self.values, self.default = name, {True: true, False: false}, default
+
+    def read(self, value, options):
+        if type(value) is not bool:
+            raise ValueError("must be true or false")
+        options[self.name] = self.values[value]
+
+    def write(self, config):
+        return getattr(config, self.name) == self.values[True]
+
+
 class Same(Option):
     """A second key of an option, such as that of another part of the model: it must agree.
 
@@ -178,7 +201,7 @@ class OtherName(Option):
 class Labels(Key):
     """The names of the classes, by number; only how many they are is an option of ours."""
 
-    default = {"0": "LABEL_0", "1": "LABEL_1"}
+    default, replaces = {"0": "LABEL_0", "1": "LABEL_1"}, ("num_labels",)
 
     def read(self, value, options):
         if not isinstance(value, dict):

@@ -12,6 +12,13 @@ NEOX = dict(vocab_size=VOCABULARY, max_position_embeddings=20, hidden_size=16, n
 BLOOM = dict(vocab_size=VOCABULARY, hidden_size=12, bos_token_id=None, eos_token_id=None)
 GEMMA = dict(LLAMA, head_dim=6, pad_token_id=None)
 GEMMA2 = dict(GEMMA, num_hidden_layers=3, query_pre_attn_scalar=7, sliding_window=3)
+OPT = dict(vocab_size=VOCABULARY, max_position_embeddings=20, hidden_size=12, num_hidden_layers=2,
+           num_attention_heads=3, ffn_dim=20, dropout=0.0, pad_token_id=None, bos_token_id=None,
+           eos_token_id=None)
+NEO = dict(vocab_size=VOCABULARY, max_position_embeddings=20, hidden_size=12, num_heads=3,
+           bos_token_id=None, eos_token_id=None)
+MPT = dict(vocab_size=VOCABULARY, max_seq_len=20, d_model=12, n_layers=2)
+EXPERTS = dict(num_experts=3, num_experts_per_tok=2, moe_intermediate_size=10)
 
 
 def llama(**scaling):
@@ -69,4 +76,25 @@ CASES = {
             sliding_attention=dict(rope_type="default", rope_theta=20.0),
             full_attention=dict(rope_type="linear", factor=8.0, rope_theta=1000.0)))),
     "gemma3-local": lambda: (t.Gemma3ForCausalLM, t.Gemma3TextConfig(**GEMMA2)),
+    "opt": lambda: (t.OPTForCausalLM, t.OPTConfig(**OPT)),
+    "opt-post-norm": lambda: (t.OPTForCausalLM, t.OPTConfig(
+        **{**OPT, "hidden_size": 18}, do_layer_norm_before=False, activation_function="gelu")),
+    "gpt-neo": lambda: (t.GPTNeoForCausalLM, t.GPTNeoConfig(
+        **NEO, num_layers=4, attention_types=[[["global", "local"], 2]], window_size=3)),
+    "gpt-neo-global": lambda: (t.GPTNeoForCausalLM, t.GPTNeoConfig(
+        **NEO, num_layers=2, attention_types=[[["global"], 2]], intermediate_size=10,
+        activation_function="relu", layer_norm_epsilon=1e-3)),
+    "mpt": lambda: (t.MptForCausalLM, t.MptConfig(**MPT, n_heads=2)),
+    "mpt-3-heads": lambda: (t.MptForCausalLM, t.MptConfig(
+        **MPT, n_heads=3, layer_norm_epsilon=1e-3)),
+    "starcoder2": lambda: (t.Starcoder2ForCausalLM, t.Starcoder2Config(**LLAMA)),
+    "starcoder2-window": lambda: (t.Starcoder2ForCausalLM, t.Starcoder2Config(
+        **LLAMA, sliding_window=3, tie_word_embeddings=False, norm_epsilon=1e-3)),
+    "phi3": lambda: (t.Phi3ForCausalLM, t.Phi3Config(**LLAMA, pad_token_id=None)),
+    "phi3-window": lambda: (t.Phi3ForCausalLM, t.Phi3Config(
+        **LLAMA, pad_token_id=None, sliding_window=3, tie_word_embeddings=True)),
+    "qwen3-moe": lambda: (t.Qwen3MoeForCausalLM, t.Qwen3MoeConfig(
+        **LLAMA, **EXPERTS, norm_topk_prob=True)),
+    "qwen3-moe-gates-over-all": lambda: (t.Qwen3MoeForCausalLM, t.Qwen3MoeConfig(
+        **LLAMA, **EXPERTS, head_dim=6, norm_topk_prob=False)),
 }

@@ -6,5 +6,5 @@
     classifier    a class for a text, from the output at its last token
     policy        learns from the rewards of answers that it samples
 
-`gpt_weights`, `llama_weights` and `neox_weights` are tables of published weights.
+`gpt_weights`, `llama_weights`, `neox_weights` and `opt_weights` are tables of published weights.
 """

@@ -1,9 +1,16 @@
-"""LLaMA and its relatives: Mistral, Qwen2, Qwen3, Mixtral and Gemma."""
+"""LLaMA and its relatives: Mistral, Qwen2, Qwen3, Mixtral and Gemma.
 
+Phi-3 is LLaMA with joint matrices, and StarCoder2 has LayerNorms and biases.
+"""
+
+from functools import partial
+
+from numformer.models.bert.bert_weights import ACTIVATIONS
 from numformer.models.decoder.model import Decoder
 from numformer.weights.family import Family
-from numformer.weights.keys import IGNORED, Fixed, Option, Written
+from numformer.weights.keys import IGNORED, RATE, Fixed, Flag, Old, Option, OtherName, Written
 from numformer.weights.local_layers import Base, GlobalEvery, LayerTypes, RotaryByLayer, Window
+from numformer.weights.operations import TRANSPOSED, Part
 from numformer.weights.rotary import ROTARY, HeadWidth, PreAttention, Rotary
 from numformer.weights.table import Row, linear, norm
 
@@ -21,12 +28,18 @@ _COPIES = {"lm_head.weight": "model.embed_tokens.weight"}
 _BUFFERS = r"(model\.)?(layers\.\d+\.self_attn\.)?rotary_emb\.inv_freq"
 
 
-def _rows(config):
+# Names of the router and the maps of an expert
+_MIXTRAL = "block_sparse_moe", {"gate": "w1", "hidden": "w3", "output": "w2"}
+_MAPS = {"gate": "gate_proj", "hidden": "up_proj", "output": "down_proj"}
+_ATTENTION = (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o"))
+
+
+def _rows(config, experts=_MIXTRAL):
     yield Row("embedding.weight", "model.embed_tokens.weight")
     for n in range(config.n_layers):
         ours, theirs = f"blocks.{n}", f"model.layers.{n}"
         yield from norm(f"{ours}.norm1", f"{theirs}.input_layernorm", bias=False)
-        for name, other in (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o")):
+        for name, other in _ATTENTION:
             bias = bool(config.qkv_bias) and name != "output"
             yield from linear(f"{ours}.attention.{name}", f"{theirs}.self_attn.{other}_proj", bias)
         if config.query_key_norm:
@@ -39,28 +52,70 @@ def _rows(config):
             yield from norm(f"{ours}.output_norm2", f"{theirs}.post_feedforward_layernorm", False)
             after = "pre_feedforward_layernorm"
         yield from norm(f"{ours}.norm2", f"{theirs}.{after}", bias=False)
-        yield from _feedforward(config, f"{ours}.feedforward", theirs)
+        yield from _feedforward(config, f"{ours}.feedforward", theirs, *experts)
     yield from norm("norm", "model.norm", bias=False)
     if not config.tied:
         yield Row("head.weight", "lm_head.weight")
 
 
-def _feedforward(config, ours, theirs):
+def _feedforward(config, ours, theirs, mixture, maps):
     if config.n_experts == 1:
-        for name, other in (("gate", "gate"), ("hidden", "up"), ("output", "down")):
-            yield from linear(f"{ours}.{name}", f"{theirs}.mlp.{other}_proj", False)
+        for name, other in _MAPS.items():
+            yield from linear(f"{ours}.{name}", f"{theirs}.mlp.{other}", False)
         return
-    theirs = f"{theirs}.block_sparse_moe"
-    yield from linear(f"{ours}.router", f"{theirs}.gate", False)
+    yield from linear(f"{ours}.router", f"{theirs}.{mixture}.gate", False)
     for e in range(config.n_experts):
-        for name, other in (("gate", "w1"), ("hidden", "w3"), ("output", "w2")):
-            yield from linear(f"{ours}.experts.{e}.{name}", f"{theirs}.experts.{e}.{other}", False)
+        for name, other in maps.items():
+            yield from linear(f"{ours}.experts.{e}.{name}",
+                              f"{theirs}.{mixture}.experts.{e}.{other}", False)
 
 
-def _family(name, architecture, options=None, body="Model", **keys):
+def _joint(ours, names, theirs, sizes):
+    """The rows of maps whose weights are one below the other in one matrix."""
+    starts = [sum(sizes[:i]) for i in range(len(sizes))]
+    for name, start, size in zip(names, starts, sizes):
+        yield Row(f"{ours}.{name}.weight", f"{theirs}.weight",
+                  (Part(0, start, sum(sizes), size), TRANSPOSED))
+
+
+def _phi3(config):
+    D, F = config.head_width, config.hidden_width
+    keys = D * (config.n_kv_heads or config.n_heads)
+    yield Row("embedding.weight", "model.embed_tokens.weight")
+    for n in range(config.n_layers):
+        ours, theirs = f"blocks.{n}", f"model.layers.{n}"
+        yield from norm(f"{ours}.norm1", f"{theirs}.input_layernorm", False)
+        yield from _joint(f"{ours}.attention", ("query", "key", "value"),
+                          f"{theirs}.self_attn.qkv_proj", (D * config.n_heads, keys, keys))
+        yield from linear(f"{ours}.attention.output", f"{theirs}.self_attn.o_proj", False)
+        yield from norm(f"{ours}.norm2", f"{theirs}.post_attention_layernorm", False)
+        yield from _joint(f"{ours}.feedforward", ("gate", "hidden"),
+                          f"{theirs}.mlp.gate_up_proj", (F, F))
+        yield from linear(f"{ours}.feedforward.output", f"{theirs}.mlp.down_proj", False)
+    yield from norm("norm", "model.norm", False)
+    if not config.tied:
+        yield Row("head.weight", "lm_head.weight")
+
+
+def _starcoder2(config):
+    yield Row("embedding.weight", "model.embed_tokens.weight")
+    for n in range(config.n_layers):
+        ours, theirs = f"blocks.{n}", f"model.layers.{n}"
+        yield from norm(f"{ours}.norm1", f"{theirs}.input_layernorm")
+        for name, other in _ATTENTION:
+            yield from linear(f"{ours}.attention.{name}", f"{theirs}.self_attn.{other}_proj")
+        yield from norm(f"{ours}.norm2", f"{theirs}.post_attention_layernorm")
+        yield from linear(f"{ours}.feedforward.hidden", f"{theirs}.mlp.c_fc")
+        yield from linear(f"{ours}.feedforward.output", f"{theirs}.mlp.c_proj")
+    yield from norm("norm", "model.norm")
+    if not config.tied:
+        yield Row("head.weight", "lm_head.weight")
+
+
+def _family(name, architecture, options=None, body="Model", rows=_rows, **keys):
     return Family(name=name, model=Decoder, options={**_OPTIONS, **(options or {})},
                   architectures=(f"{architecture}ForCausalLM", f"{architecture}{body}"),
-                  keys={**_KEYS, **keys}, rows=_rows, copies=_COPIES, prefix="model.",
+                  keys={**_KEYS, **keys}, rows=rows, copies=_COPIES, prefix="model.",
                   buffers=_BUFFERS)
 
 
@@ -73,14 +128,41 @@ _FULL = dict(use_sliding_window=Fixed(False), sliding_window=IGNORED, max_window
 QWEN2 = _family("qwen2", "Qwen2", dict(qkv_bias=True), use_mrope=Fixed(False), **_FULL)
 QWEN3 = _family("qwen3", "Qwen3", dict(query_key_norm=True), attention_bias=Fixed(False),
                 head_dim=HeadWidth(128), **_FULL)
-# Its loss has a balance of experts only with output_router_logits
+# Their losses have a balance of experts only with output_router_logits
+_ROUTER = dict.fromkeys(("output_router_logits", "router_aux_loss_coef", "router_jitter_noise"),
+                        IGNORED)
 MIXTRAL = _family(
     "mixtral", "Mixtral", dict(gates_over="chosen", balance_weight=0.0),
     num_local_experts=Option("n_experts", 8, least=2),
     num_experts_per_tok=Option("experts_per_token", 2), rms_norm_eps=Option("epsilon", 1e-5),
-    rope_theta=Option("rotary_base", 1000000.0), sliding_window=Window(),
-    **dict.fromkeys(("output_router_logits", "router_aux_loss_coef", "router_jitter_noise"),
-                    IGNORED))
+    rope_theta=Option("rotary_base", 1000000.0), sliding_window=Window(), **_ROUTER)
+# Every block has experts, whose width is another key than that of a plain feed-forward
+QWEN3_MOE = _family(
+    "qwen3_moe", "Qwen3Moe", dict(query_key_norm=True, balance_weight=0.0),
+    rows=partial(_rows, experts=("mlp", _MAPS)), attention_bias=Fixed(False),
+    intermediate_size=Written(lambda c: c.hidden_width),
+    moe_intermediate_size=Option("d_hidden", 768),
+    num_experts=Option("n_experts", 128, least=2), num_local_experts=OtherName("n_experts"),
+    num_experts_per_tok=Option("experts_per_token", 8),
+    norm_topk_prob=Flag("gates_over", "chosen", "all", default=False),
+    decoder_sparse_step=Fixed(1), mlp_only_layers=Old([], None),
+    **{key: value for key, value in _FULL.items() if key != "layer_types"}, **_ROUTER)
+# Where it is trained for longer texts, its angles are scaled by "longrope", which ours are not
+PHI3 = _family(
+    "phi3", "Phi3", rows=_phi3, rms_norm_eps=Option("epsilon", 1e-5),
+    num_key_value_heads=Option("n_kv_heads", None), sliding_window=Window(),
+    original_max_position_embeddings=IGNORED, attention_bias=Fixed(False),
+    # Theirs is 32000 by default, which a smaller vocabulary does not have
+    pad_token_id=Written(lambda c: None),
+    resid_pdrop=Option("dropout", 0.0), embd_pdrop=RATE, attention_dropout=RATE)
+STARCODER2 = _family(
+    "starcoder2", "Starcoder2", dict(norm="layer_norm", bias=True), rows=_starcoder2,
+    rms_norm_eps=IGNORED, norm_epsilon=Option("epsilon", 1e-5), use_bias=Fixed(True),
+    hidden_act=Option("feedforward", "gelu_pytorch_tanh", {
+        "gelu_pytorch_tanh": "gelu_tanh", **ACTIVATIONS}),
+    num_key_value_heads=Option("n_kv_heads", 2), tie_word_embeddings=Option("tied", True),
+    sliding_window=Window(), mlp_type=Old("default"), norm_type=Old("layer_norm"),
+    residual_dropout=Option("dropout", 0.0), embedding_dropout=RATE, attention_dropout=RATE)
 
 _GEMMA = dict(feedforward="geglu_tanh", unit_offset=True, embedding_scale=True)
 _GEMMA_KEYS = dict(
