@@ -78,7 +78,7 @@ CASES = {
     "gemma3-local": lambda: (t.Gemma3ForCausalLM, t.Gemma3TextConfig(**GEMMA2)),
     "opt": lambda: (t.OPTForCausalLM, t.OPTConfig(**OPT)),
     "opt-post-norm": lambda: (t.OPTForCausalLM, t.OPTConfig(
-        **{**OPT, "hidden_size": 18}, do_layer_norm_before=False, activation_function="gelu")),
+        **{**OPT, "ffn_dim": 28}, do_layer_norm_before=False, activation_function="gelu")),
     "gpt-neo": lambda: (t.GPTNeoForCausalLM, t.GPTNeoConfig(
         **NEO, num_layers=4, attention_types=[[["global", "local"], 2]], window_size=3)),
     "gpt-neo-global": lambda: (t.GPTNeoForCausalLM, t.GPTNeoConfig(

@@ -156,7 +156,8 @@ PHI3 = _family(
     pad_token_id=Written(lambda c: None),
     resid_pdrop=Option("dropout", 0.0), embd_pdrop=RATE, attention_dropout=RATE)
 STARCODER2 = _family(
-    "starcoder2", "Starcoder2", dict(norm="layer_norm", bias=True), rows=_starcoder2,
+    "starcoder2", "Starcoder2", dict(norm="layer_norm", bias=True, feedforward="gelu_tanh"),
+    rows=_starcoder2,
     rms_norm_eps=IGNORED, norm_epsilon=Option("epsilon", 1e-5), use_bias=Fixed(True),
     hidden_act=Option("feedforward", "gelu_pytorch_tanh", {
         "gelu_pytorch_tanh": "gelu_tanh", **ACTIVATIONS}),
