@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from numformer.backend import relu, relu_backward
 from numformer.checks import check_array, check_choice
 from numformer.description import Description, to
 from numformer.functional.pooling import (
@@ -86,10 +87,26 @@ class Pooling(Layer):
         return Description(f"{self.kind.title()} pooling", "over all positions", gradient)
 
 
-class ClassPooler(Layer):
-    r"""BERT's vector of a sequence, (B, T, C) to (B, C): the class token's, mapped and bounded.
+def _tanh(h):
+    y = np.tanh(h)
+    return y, y
 
-    .. math:: y = \tanh(x_0 W + b)
+
+def _tanh_backward(dy, y):
+    return dy * (1 - y * y)
+
+
+POOLER_ACTIVATIONS = {"tanh": (_tanh, _tanh_backward), "relu": (relu, relu_backward)}
+
+
+class ClassPooler(Layer):
+    r"""BERT's vector of a sequence, (B, T, C) to (B, C): the class token's, mapped.
+
+    .. math:: y = f(h), \qquad h = x_0 W + b
+
+    .. math:: \bar{h} = f'(h)\,\bar{y}, \qquad \bar{x}_0 = \bar{h}\,W^\top
+
+    f is tanh, which bounds it, or in DistilBERT max(0, h).
 
     Parameters
     ----------
@@ -99,16 +116,19 @@ class ClassPooler(Layer):
     std : float
         Standard deviation of the initial weight.
     dtype : float32 or float64
+    activation : "tanh" or "relu"
+        f.
 
     Raises
     ------
     ValueError, TypeError
-        If `x` has not three axes, the last of them C, or has no position.
+        If the activation is unknown, or `x` has not three axes, the last of them C, or has no
+        position.
 
     References
     ----------
     Devlin et al. (2019), "BERT", section 3, where it is the vector C; the map is in the published
-    code alone.
+    code alone. Sanh et al. (2019), "DistilBERT", whose published code has the other activation.
 
     Examples
     --------
@@ -116,27 +136,31 @@ class ClassPooler(Layer):
     (2, 4)
     """
 
-    def __init__(self, d_model, rng, std=0.02, dtype=np.float32):
+    def __init__(self, d_model, rng, std=0.02, dtype=np.float32, activation="tanh"):
+        check_choice("ClassPooler", "activation", activation, [*POOLER_ACTIVATIONS])
+        self.activation = activation
         self.pooling = Pooling("class")
         self.linear = Linear(d_model, d_model, rng, std=std, dtype=dtype)
 
-    def forward(self, x):
+    def forward(self, x, mask=None):
+        """The vector of each sequence; whatever the `mask`, the class token is the first."""
         first, saved_pooling = self.pooling.forward(x)                # (B, C)
         h, saved_linear = self.linear.forward(first)
-        y = np.tanh(h)
+        y, saved_activation = POOLER_ACTIVATIONS[self.activation][0](h)
 
-        saved = (saved_pooling, saved_linear, y)
+        saved = (saved_pooling, saved_linear, saved_activation)
         return y, saved
 
     def backward(self, dy, saved):
-        saved_pooling, saved_linear, y = saved
+        saved_pooling, saved_linear, saved_activation = saved
 
-        # y = tanh(h)
-        dh = dy * (1 - y * y)
+        # y = f(h)
+        dh = POOLER_ACTIVATIONS[self.activation][1](dy, saved_activation)
 
         # h = linear(x[:, 0])
         return self.pooling.backward(self.linear.backward(dh, saved_linear), saved_pooling)
 
     def describe(self):
-        return Description("Class pooler", to(self.linear.weight.data, "tanh"),
-                           (r"dz = dy\,(1 - y^2)", r"dx_0 = dz\,W^\top", r"dW = x_0^\top dz"))
+        slope = r"dz = dy\,(1 - y^2)" if self.activation == "tanh" else r"dz = dy\,[y > 0]"
+        return Description("Class pooler", to(self.linear.weight.data, self.activation),
+                           (slope, r"dx_0 = dz\,W^\top", r"dW = x_0^\top dz"))

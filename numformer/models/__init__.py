@@ -4,6 +4,7 @@ from numformer.config import Config
 from numformer.models.bert.classifier import BertClassifier, BertClassifierConfig
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
 from numformer.models.bert.model import BERT_CONFIGS, Bert, BertConfig, MaskedTokenHead
+from numformer.models.bert.prediction_head import PooledHead, PredictionHead
 from numformer.models.bert.sentence_bert import SentenceBert, SentenceBertConfig
 from numformer.models.bert.span_classifier import (
     BertSpanClassifier, BertSpanClassifierConfig, best_spans)

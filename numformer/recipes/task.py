@@ -41,6 +41,10 @@ class Task(ABC):
         Settings of a `TrainingConfig` without an effect on its trainer: their flags are refused.
     default_data : str or None
         The dataset without ``--data``; None if the task generates its examples.
+    published : dict
+        Files of the folder that an imported model came from, by name: see `with_recipe`.
+    needed_prompt : str
+        What a prompt has to be, of a task that has no examples of its own.
     has_tokens : bool
         Whether the data are tokens; otherwise its tokenizer is None.
     """
@@ -56,11 +60,15 @@ class Task(ABC):
     teachers = ()
     begins_as_teacher = False
     recipe = Recipe()
+    published = {}
+    needed_prompt = ""
 
-    def with_recipe(self, recipe):
-        """The same task with another recipe."""
+    def with_recipe(self, recipe, published=None):
+        """The same task with another recipe, and the published files of a run."""
         task = copy(self)
         task.recipe = recipe
+        if published is not None:
+            task.published = published
         return task
 
     def check_student(self, config):

@@ -44,7 +44,7 @@ def read_facts(arrays, facts, path):
         config = KINDS[kind][1].from_dict(facts["model"]["config"])
         recipe = recipe_of(kind, facts["recipe"])
         recipe.check(config)
-        task = TASKS[task].with_recipe(recipe)
+        task = TASKS[task].with_recipe(recipe, facts.get("published"))
         if task.default_data is not None and facts["data"]["argument"] is None:
             raise ValueError("data.argument is null, but must name the text of the run")
         if task.has_tokens and is_padded(tokenizer, config.vocab_size):

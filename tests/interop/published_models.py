@@ -191,6 +191,163 @@ MT5_BASE = dict(
     MT5, _name_or_path="google/mt5-base", d_ff=2048, d_model=768,
     num_decoder_layers=12, num_heads=12, num_layers=12, output_past=True,
     transformers_version="4.10.0.dev0")
+MISTRAL = dict(
+    architectures=["MistralForCausalLM"], attention_dropout=0.0, bos_token_id=1, eos_token_id=2,
+    hidden_act="silu", hidden_size=4096, initializer_range=0.02, intermediate_size=14336,
+    max_position_embeddings=32768, model_type="mistral", num_attention_heads=32,
+    num_hidden_layers=32, num_key_value_heads=8, rms_norm_eps=1e-05, rope_theta=10000.0,
+    sliding_window=4096, tie_word_embeddings=False, use_cache=True, vocab_size=32000)
+OPT = dict(
+    _name_or_path="facebook/opt-125m", activation_dropout=0.0, activation_function="relu",
+    architectures=["OPTForCausalLM"], attention_dropout=0.0, bos_token_id=2,
+    do_layer_norm_before=True, dropout=0.1, eos_token_id=2, ffn_dim=3072, hidden_size=768,
+    init_std=0.02, layerdrop=0.0, max_position_embeddings=2048, model_type="opt",
+    num_attention_heads=12, num_hidden_layers=12, pad_token_id=1, prefix="</s>",
+    torch_dtype="float16", transformers_version="4.21.0.dev0", use_cache=True, vocab_size=50272,
+    word_embed_proj_dim=768)
+TINY_STORIES = dict(
+    activation_function="gelu_new", architectures=["GPTNeoForCausalLM"], attention_dropout=0,
+    attention_layers=["global", "local"] * 4, attention_types=[[["global", "local"], 4]],
+    bos_token_id=50256, embed_dropout=0, eos_token_id=50256, gradient_checkpointing=False,
+    hidden_size=64, initializer_range=0.02, intermediate_size=None, layer_norm_epsilon=1e-05,
+    max_position_embeddings=2048, model_type="gpt_neo", num_heads=16, num_layers=8,
+    resid_dropout=0, summary_activation=None, summary_first_dropout=0.1,
+    summary_proj_to_labels=True, summary_type="cls_index", summary_use_proj=True,
+    torch_dtype="float32", transformers_version="4.28.1", use_cache=True, vocab_size=50257,
+    window_size=256)
+MPT = dict(
+    architectures=["MPTForCausalLM"], attn_config=dict(
+        alibi=True, alibi_bias_max=8, attn_impl="torch", attn_pdrop=0,
+        attn_type="multihead_attention", attn_uses_sequence_id=False, clip_qkv=None,
+        prefix_lm=False, qk_ln=False, softmax_scale=None),
+    auto_map={"AutoConfig": "configuration_mpt.MPTConfig",
+              "AutoModelForCausalLM": "modeling_mpt.MPTForCausalLM"},
+    d_model=4096, emb_pdrop=0, embedding_fraction=1.0, expansion_ratio=4, init_config=dict(
+        emb_init_std=None, emb_init_uniform_lim=None, fan_mode="fan_in",
+        init_div_is_residual=True, init_gain=0, init_nonlinearity="relu", init_std=0.02,
+        name="kaiming_normal_", verbose=0),
+    init_device="cpu", learned_pos_emb=True, logit_scale=None, max_seq_len=2048,
+    model_type="mpt", n_heads=32, n_layers=32, no_bias=True, norm_type="low_precision_layernorm",
+    resid_pdrop=0, tokenizer_name="EleutherAI/gpt-neox-20b", torch_dtype="bfloat16",
+    transformers_version="4.28.1", use_cache=False, verbose=0, vocab_size=50432)
+STARCODER2 = dict(
+    _name_or_path="/aot/checkpoints/15b/config.json", architectures=["Starcoder2ForCausalLM"],
+    attention_dropout=0.0, bos_token_id=0, eos_token_id=0, hidden_act="gelu_pytorch_tanh",
+    hidden_size=6144, initializer_range=0.01275, intermediate_size=24576,
+    max_position_embeddings=16384, mlp_type="default", model_type="starcoder2",
+    norm_epsilon=1e-05, norm_type="layer_norm", num_attention_heads=48, num_hidden_layers=40,
+    num_key_value_heads=4, rms_norm_eps=1e-05, rope_theta=100000, sliding_window=4096,
+    tie_word_embeddings=False, torch_dtype="float32", transformers_version="4.37.0.dev0",
+    use_bias=True, use_cache=True, vocab_size=49152)
+PHI3 = dict(
+    _name_or_path="Phi-3-mini-4k-instruct", architectures=["Phi3ForCausalLM"],
+    attention_bias=False, attention_dropout=0.0,
+    auto_map={"AutoConfig": "configuration_phi3.Phi3Config",
+              "AutoModelForCausalLM": "modeling_phi3.Phi3ForCausalLM"},
+    bos_token_id=1, embd_pdrop=0.0, eos_token_id=32000, hidden_act="silu", hidden_size=3072,
+    initializer_range=0.02, intermediate_size=8192, max_position_embeddings=4096,
+    model_type="phi3", num_attention_heads=32, num_hidden_layers=32, num_key_value_heads=32,
+    original_max_position_embeddings=4096, pad_token_id=32000, resid_pdrop=0.0,
+    rms_norm_eps=1e-05, rope_scaling=None, rope_theta=10000.0, sliding_window=2047,
+    tie_word_embeddings=False, torch_dtype="bfloat16", transformers_version="4.40.2",
+    use_cache=True, vocab_size=32064)
+QWEN3_MOE = dict(
+    architectures=["Qwen3MoeForCausalLM"], attention_bias=False, attention_dropout=0.0,
+    bos_token_id=151643, decoder_sparse_step=1, eos_token_id=151645, head_dim=128,
+    hidden_act="silu", hidden_size=2048, initializer_range=0.02, intermediate_size=6144,
+    max_position_embeddings=262144, max_window_layers=48, mlp_only_layers=[],
+    model_type="qwen3_moe", moe_intermediate_size=768, norm_topk_prob=True,
+    num_attention_heads=32, num_experts_per_tok=8, num_hidden_layers=48, num_key_value_heads=4,
+    num_local_experts=128, output_router_logits=False, pad_token_id=None, rms_norm_eps=1e-06,
+    rope_parameters={"rope_theta": 10000000, "rope_type": "default"}, router_aux_loss_coef=0.001,
+    sliding_window=None, tie_word_embeddings=False, transformers_version="5.7.0", use_cache=True,
+    use_sliding_window=False, vocab_size=151936)
+SST2 = dict(
+    activation="gelu", architectures=["DistilBertForSequenceClassification"],
+    attention_dropout=0.1, dim=768, dropout=0.1, finetuning_task="sst-2", hidden_dim=3072,
+    id2label={"0": "NEGATIVE", "1": "POSITIVE"}, initializer_range=0.02,
+    label2id={"NEGATIVE": 0, "POSITIVE": 1}, max_position_embeddings=512,
+    model_type="distilbert", n_heads=12, n_layers=6, output_past=True, pad_token_id=0,
+    qa_dropout=0.1, seq_classif_dropout=0.2, sinusoidal_pos_embds=False, tie_weights_=True,
+    transformers_version="4.11.2", vocab_size=30522)
+ENTITIES = ("O", "B-MISC", "I-MISC", "B-PER", "I-PER", "B-ORG", "I-ORG", "B-LOC", "I-LOC")
+CONLL = dict(
+    _name_or_path="dbmdz/bert-large-cased-finetuned-conll03-english", _num_labels=9,
+    add_cross_attention=False, architectures=["BertForTokenClassification"],
+    attention_probs_dropout_prob=0.1, bad_words_ids=None, bos_token_id=None,
+    chunk_size_feed_forward=0, decoder_start_token_id=None, directionality="bidi",
+    diversity_penalty=0, do_sample=False, early_stopping=False, encoder_no_repeat_ngram_size=0,
+    eos_token_id=None, finetuning_task=None, forced_bos_token_id=None, forced_eos_token_id=None,
+    gradient_checkpointing=False, hidden_act="gelu", hidden_dropout_prob=0.1, hidden_size=1024,
+    id2label={str(n): name for n, name in enumerate(ENTITIES)}, initializer_range=0.02,
+    intermediate_size=4096, is_decoder=False, is_encoder_decoder=False,
+    label2id={name: n for n, name in enumerate(ENTITIES)}, layer_norm_eps=1e-12,
+    length_penalty=1, max_length=20, max_position_embeddings=512, min_length=0,
+    model_type="bert", no_repeat_ngram_size=0, num_attention_heads=16, num_beam_groups=1,
+    num_beams=1, num_hidden_layers=24, num_return_sequences=1, output_attentions=False,
+    output_hidden_states=False, output_scores=False, pad_token_id=0, pooler_fc_size=768,
+    pooler_num_attention_heads=12, pooler_num_fc_layers=3, pooler_size_per_head=128,
+    pooler_type="first_token_transform", position_embedding_type="absolute", prefix=None,
+    problem_type=None, pruned_heads={}, remove_invalid_values=False, repetition_penalty=1,
+    return_dict=True, return_dict_in_generate=False, sep_token_id=None,
+    task_specific_params=None, temperature=1, tie_encoder_decoder=False,
+    tie_word_embeddings=True, tokenizer_class=None, top_k=50, top_p=1, torchscript=False,
+    transformers_version="4.6.1", type_vocab_size=2, use_bfloat16=False, use_cache=True,
+    vocab_size=28996)
+SQUAD = dict(
+    architectures=["BertForQuestionAnswering"], attention_probs_dropout_prob=0.1,
+    hidden_act="gelu", hidden_dropout_prob=0.1, hidden_size=1024, initializer_range=0.02,
+    intermediate_size=4096, layer_norm_eps=1e-12, max_position_embeddings=512, model_type="bert",
+    num_attention_heads=16, num_hidden_layers=24, pad_token_id=0, type_vocab_size=2,
+    vocab_size=30522)
+SQUAD2 = dict(
+    _name_or_path="../saved_models/farm_roberta-large-squad2/language_model.bin",
+    architectures=["RobertaForQuestionAnswering"], attention_probs_dropout_prob=0.1,
+    bos_token_id=0, eos_token_id=2, gradient_checkpointing=False, hidden_act="gelu",
+    hidden_dropout_prob=0.1, hidden_size=1024, initializer_range=0.02, intermediate_size=4096,
+    language="english", layer_norm_eps=1e-05, max_position_embeddings=514, model_type="roberta",
+    name="Roberta", num_attention_heads=16, num_hidden_layers=24, pad_token_id=1,
+    position_embedding_type="absolute", type_vocab_size=1, vocab_size=50265)
+FORMALITY = dict(
+    architectures=["XLMRobertaForSequenceClassification"], attention_probs_dropout_prob=0.1,
+    bos_token_id=0, classifier_dropout=None, eos_token_id=2, hidden_act="gelu",
+    hidden_dropout_prob=0.1, hidden_size=768, id2label={"0": "formal", "1": "informal"},
+    initializer_range=0.02, intermediate_size=3072, label2id={"formal": 0, "informal": 1},
+    layer_norm_eps=1e-05, max_position_embeddings=514, model_type="xlm-roberta",
+    num_attention_heads=12, num_hidden_layers=12, output_past=True, pad_token_id=1,
+    position_embedding_type="absolute", problem_type="single_label_classification",
+    torch_dtype="float32", transformers_version="4.52.1", type_vocab_size=1, use_cache=True,
+    vocab_size=250002)
+EMOTIONS = """Emo Comportementale Designee Montree Suggeree Base Complexe Admiration Autre Colere
+    Culpabilite Degout Embarras Fierte Jalousie Joie Peur Surprise Tristesse""".split()
+EMO_TEXT_TO_KIDS = dict(
+    add_cross_attention=False, architectures=["CamembertForSequenceClassification"],
+    attention_probs_dropout_prob=0.1, bos_token_id=5, classifier_dropout=None, dtype="float32",
+    eos_token_id=6, hidden_act="gelu", hidden_dropout_prob=0.1, hidden_size=768,
+    id2label={str(n): name for n, name in enumerate(EMOTIONS)}, initializer_range=0.02,
+    intermediate_size=3072, is_decoder=False,
+    label2id={name: n for n, name in enumerate(EMOTIONS)}, layer_norm_eps=1e-05,
+    max_position_embeddings=514, model_type="camembert", num_attention_heads=12,
+    num_hidden_layers=12, output_past=True, pad_token_id=1, position_embedding_type="absolute",
+    problem_type="multi_label_classification", transformers_version="5.0.0", type_vocab_size=1,
+    use_cache=True, vocab_size=32005)
+ZERO_SHOT = dict(
+    _name_or_path="answerdotai/ModernBERT-large",
+    architectures=["ModernBertForSequenceClassification"], attention_bias=False,
+    attention_dropout=0.0, bos_token_id=50281, classifier_activation="gelu",
+    classifier_bias=False, classifier_dropout=0.0, classifier_pooling="mean",
+    cls_token_id=50281, decoder_bias=True, deterministic_flash_attn=False,
+    embedding_dropout=0.0, eos_token_id=50282, global_attn_every_n_layers=3,
+    global_rope_theta=160000.0, gradient_checkpointing=False, hidden_activation="gelu",
+    hidden_size=1024, id2label={"0": "entailment", "1": "not_entailment"},
+    initializer_cutoff_factor=2.0, initializer_range=0.02, intermediate_size=2624,
+    label2id={"entailment": 0, "not_entailment": 1}, layer_norm_eps=1e-05, local_attention=128,
+    local_rope_theta=10000.0, max_position_embeddings=8192, mlp_bias=False, mlp_dropout=0.0,
+    model_type="modernbert", norm_bias=False, norm_eps=1e-05, num_attention_heads=16,
+    num_hidden_layers=28, pad_token_id=50283, position_embedding_type="absolute",
+    problem_type="single_label_classification", reference_compile=True, sep_token_id=50282,
+    sparse_pred_ignore_index=-100, sparse_prediction=False, torch_dtype="bfloat16",
+    transformers_version="4.48.0.dev0", vocab_size=50368)
 
 # (config.json, generation_config.json, the tokenizer has BOS before a text)
 DECODERS = {
@@ -204,12 +361,26 @@ DECODERS = {
     "Mixtral-8x7B": (MIXTRAL, None, True), "gemma-2-2b": (GEMMA2, None, True),
     "gemma-2-9b": (GEMMA2_9B, None, True), "gemma-3-1b-it": (GEMMA3, None, True),
     "pythia-6.9b": (PYTHIA, None, False), "h2ogpt-12b": (H2OGPT, None, False),
-    "bloom": (BLOOM, None, False), "bloomz-560m": (BLOOMZ_560M, None, False)}
+    "bloom": (BLOOM, None, False), "bloomz-560m": (BLOOMZ_560M, None, False),
+    "Mistral-7B-v0.1": (MISTRAL, None, True), "opt-125m": (OPT, None, True),
+    "TinyStories-1M": (TINY_STORIES, None, False), "mpt-7b-instruct": (MPT, None, False),
+    "starcoder2-15b": (STARCODER2, None, False),
+    "Phi-3-mini-4k-instruct": (PHI3, None, True),
+    "Qwen3-30B-A3B-Thinking-2507": (QWEN3_MOE, None, False)}
 ENCODERS = {"bert-base-uncased": BERT, "bert-large-uncased": BERT_LARGE, "roberta-base": ROBERTA,
             "distilbert-base-uncased": DISTILBERT}
 ENCODER_DECODERS = {"t5-small": T5, "byt5-large": BYT5, "mt5-small": MT5, "mt5-base": MT5_BASE}
+FINE_TUNED = {
+    "distilbert-base-uncased-finetuned-sst-2-english": SST2,
+    "bert-large-cased-finetuned-conll03-english": CONLL,
+    "bert-large-uncased-whole-word-masking-finetuned-squad": SQUAD,
+    "roberta-large-squad2": SQUAD2, "xlmr_formality_classifier": FORMALITY,
+    "CamemBERT-base-EmoTextToKids": EMO_TEXT_TO_KIDS,
+    "ModernBERT-large-zeroshot-v2.0": ZERO_SHOT}
+# Keys that the class of a model does not declare, and no code reads
+UNDECLARED = {"h2ogpt-12b": ["custom_pipelines"], "roberta-large-squad2": ["language", "name"]}
 ALL = {**{name: files[0] for name, files in DECODERS.items()}, **ENCODERS, **ENCODER_DECODERS,
-       "all-MiniLM-L6-v2": MINILM}
+       **FINE_TUNED, "all-MiniLM-L6-v2": MINILM}
 
 # What a test overrides, of the keys that a config has
 SMALL = dict(
@@ -218,12 +389,14 @@ SMALL = dict(
     n_layer=2, n_positions=64, n_ctx=64, num_local_experts=3, query_pre_attn_scalar=5, dim=16,
     n_heads=4, n_layers=2, hidden_dim=24, d_model=16, d_ff=24, d_kv=4, num_heads=4, num_layers=2,
     num_decoder_layers=2, sliding_window=5, seq_length=64, rotary_pct=0.5,
-    partial_rotary_factor=0.5)
+    partial_rotary_factor=0.5, ffn_dim=24, word_embed_proj_dim=16, max_seq_len=64, window_size=5,
+    moe_intermediate_size=12, num_experts_per_tok=2, local_attention=6,
+    attention_types=[[["global", "local"], 1]], attention_layers=["global", "local"])
 
 
 def small(config, **more):
     """A published config.json with the sizes of a test, and no key more or less."""
     sizes = {key: value for key, value in SMALL.items() if config.get(key) is not None}
-    if config.get("model_type") == "roberta":
+    if config.get("model_type") in ("roberta", "xlm-roberta", "camembert"):
         sizes["max_position_embeddings"] += 2
     return config | sizes | {key: value for key, value in more.items() if key in config}

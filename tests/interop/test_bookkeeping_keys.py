@@ -91,6 +91,19 @@ MATHEMATICS = [
     ("t5", "is_encoder_decoder", False, True), ("bart", "tie_encoder_decoder", True, False),
     ("bart", "normalize_before", True, False), ("vit", "qkv_bias", False, True),
     ("clip", "text_config.is_decoder", True, False),
+    ("opt", "enable_bias", False, True), ("opt", "word_embed_proj_dim", 4, None),
+    ("opt", "_remove_final_layer_norm", True, False),
+    ("gpt_neo", "attention_types", [[["global", "even"], 1]], [[["local"], 2]]),
+    ("gpt_neo", "attention_types", [["global", 2]], [[["local", "local"], 1]]),
+    ("mpt", "attn_config.clip_qkv", 6.0, None), ("mpt", "logit_scale", "inv_sqrt_d_model", None),
+    ("mpt", "attn_config.alibi", False, True), ("starcoder2", "use_bias", False, True),
+    ("phi3", "rope_scaling", {"type": "longrope", "short_factor": [1.0]}, None),
+    ("qwen3_moe", "mlp_only_layers", [0], []), ("qwen3_moe", "decoder_sparse_step", 2, 1),
+    ("qwen3_moe", "norm_topk_prob", 1, True),
+    ("modernbert-texts", "classifier_pooling", "max", "cls"),
+    ("modernbert-tokens", "classifier_bias", True, False),
+    ("distilbert-texts", "id2label", ["yes", "no"], {"0": "a", "1": "b", "2": "c"}),
+    ("sentence-t5", "is_decoder", True, False),
 ]
 
 

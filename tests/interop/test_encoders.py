@@ -22,6 +22,10 @@ BERTS = {
         **TEXT, **SIZES, max_position_embeddings=10, type_vocab_size=3, layer_norm_eps=1e-3)),
     "roberta": lambda: (t.RobertaForMaskedLM, t.RobertaConfig(
         **TEXT, **SIZES, max_position_embeddings=12, type_vocab_size=1, hidden_act="gelu_new")),
+    "xlm-roberta": lambda: (t.XLMRobertaForMaskedLM, t.XLMRobertaConfig(
+        **TEXT, **SIZES, max_position_embeddings=12, type_vocab_size=1, layer_norm_eps=1e-5)),
+    "camembert": lambda: (t.CamembertForMaskedLM, t.CamembertConfig(
+        **TEXT, **SIZES, max_position_embeddings=12, type_vocab_size=1)),
     "distilbert": lambda: (t.DistilBertForMaskedLM, t.DistilBertConfig(
         vocab_size=VOCABULARY, n_layers=2, n_heads=2, dim=8, hidden_dim=12, dropout=0.0,
         attention_dropout=0.0, max_position_embeddings=10)),
@@ -37,6 +41,7 @@ BERTS = {
             full_attention=dict(rope_type="default", rope_theta=70.0),
             sliding_attention=dict(rope_type="default", rope_theta=20.0)))),
 }
+ROBERTAS = "roberta", "xlm-roberta", "camembert"
 
 
 def loaded(kind, config, tmp_path):
@@ -86,7 +91,7 @@ def test_padding_on_the_left(case, rng, tmp_path):
         expected = theirs(torch.tensor(ids), attention_mask=torch.tensor(real.astype(int)))[0]
     for row, its_row, length in zip(ids, expected.numpy(), lengths):
         row, mask = row[None], np.broadcast_to(np.arange(8) >= 8 - length, (8, 8))
-        vectors = (ours(row[:, 8 - length:]) if case == "roberta"
+        vectors = (ours(row[:, 8 - length:]) if case in ROBERTAS
                    else ours(row, mask=mask)[:, 8 - length:])
         close(ours.head(vectors)[0], its_row[8 - length:], 1e-10)
 

@@ -17,7 +17,7 @@ from numformer.commands.shared.output import print_json
 from numformer.files import MIB, parse_json, read_file, undone_after_errors
 from numformer.interop import load, read_published, text_settings
 from numformer.interop.chat_template import has_template
-from numformer.recipes import TASKS, Task, TextTask, kinds_of, recipe_of
+from numformer.recipes import TASKS, Task, TextTask, fine_tuned, kinds_of, recipe_of
 from numformer.recipes.text_to_text.pairs import SPECIAL
 from numformer.runs import save_checkpoint
 from numformer.runs.padded_tokenizer import is_padded
@@ -73,7 +73,8 @@ def run(arguments):
     parameters = sum(parameter.data.size for parameter in model.parameters())
     tokens = len(tokenizer) if task.has_tokens else None
     chats = isinstance(task, TextTask) and has_template(published)
-    nexts = [f"sample {shell_word(path)}{'' if task.has_tokens else ' --prompt IMAGE.npy'}",
+    prompt = f" --prompt {task.needed_prompt}" if task.needed_prompt else ""
+    nexts = [f"sample {shell_word(path)}{prompt}",
              *[f"chat {shell_word(path)}"] * chats]
     show_text(f"{path}: {parameters:,} parameters"
               f"{f', {tokens:,} tokens' if task.has_tokens else ''}. Next:\n"
@@ -156,4 +157,5 @@ IMPORTED = {
     "Bert": Imported(TASKS["masked"]),
     "SentenceBert": Imported(TASKS["passages"]),
     "VisionTransformer": Imported(TASKS["images"]),
+    **{kind: Imported(task) for task in fine_tuned.TASKS for kind in task.kinds},
 }

@@ -1,4 +1,9 @@
-"""BERT, RoBERTa and DistilBERT, with the heads of their pre-training."""
+"""BERT, RoBERTa and DistilBERT, with the heads of their pre-training.
+
+XLM-RoBERTa and CamemBERT are RoBERTa with other tokens and sizes, and the same names of tensors.
+"""
+
+from dataclasses import replace
 
 from numformer.models.bert.model import Bert
 from numformer.weights.family import Family
@@ -107,6 +112,10 @@ ROBERTA = Family(
     buffers=r"roberta\.embeddings\.(position_ids|token_type_ids)|roberta\.pooler\.dense\.\w+",
     copies={"lm_head.decoder.weight": "roberta.embeddings.word_embeddings.weight",
             "lm_head.decoder.bias": "lm_head.bias"})
+XLM_ROBERTA = replace(ROBERTA, name="xlm-roberta", model_type="xlm-roberta",
+                      architectures=("XLMRobertaForMaskedLM",))
+CAMEMBERT = replace(ROBERTA, name="camembert", model_type="camembert",
+                    architectures=("CamembertForMaskedLM",))
 
 DISTILBERT = Family(
     name="distilbert", model=Bert, architectures=("DistilBertForMaskedLM",),

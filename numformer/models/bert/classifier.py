@@ -7,7 +7,9 @@ import numpy as np
 from numformer.config import option
 from numformer.description import TOKENS, Column, costs_per_token
 from numformer.layers import ClassPooler, Dropout, Linear
+from numformer.layers.pooling import POOLER_ACTIVATIONS
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
+from numformer.models.bert.prediction_head import PooledHead
 from numformer.models.transformer import CrossEntropyModel
 
 
@@ -21,9 +23,26 @@ class BertClassifierConfig(BertEncoderConfig):
     >>> BertClassifierConfig(**sizes, n_classes=0)
     Traceback (most recent call last):
     ValueError: BertClassifierConfig: n_classes=0 must be a whole number, 1 or more.
+    >>> BertClassifierConfig(**sizes, n_classes=2, pooling="mean")  # doctest: +NORMALIZE_WHITESPACE
+    Traceback (most recent call last):
+    ValueError: BertClassifierConfig: pooler='tanh' maps the class token's vector, but
+                pooling='mean'; use pooler='head'.
     """
 
     n_classes: int = option("Number of classes.")
+    pooler: str = option(
+        "How vectors become one for the text: the class token's, mapped and then tanh (BERT) or "
+        "relu (DistilBERT), see `ClassPooler`; or a `PooledHead` (head; ModernBERT).", "tanh",
+        choices=(*POOLER_ACTIVATIONS, "head"))
+    pooling: str = option(
+        "What pooler='head' maps: the class token's vector, or the mean over the text.", "class",
+        choices=("class", "mean"))
+
+    def __post_init__(self):
+        super().__post_init__()
+        if self.pooling != "class" and self.pooler != "head":
+            raise ValueError(f"{type(self).__name__}: pooler={self.pooler!r} maps the class "
+                             f"token's vector, but pooling={self.pooling!r}; use pooler='head'.")
 
 
 class BertClassifier(CrossEntropyModel):
@@ -62,7 +81,11 @@ class BertClassifier(CrossEntropyModel):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config
         self.backbone = BertEncoder(c, rng)
-        self.pooler = ClassPooler(c.d_model, rng, c.init_std, dtype)
+        if c.pooler == "head":
+            self.pooler = PooledHead(c.pooling, c.d_model, rng, c.init_std, c.epsilon, c.bias,
+                                     dtype)
+        else:
+            self.pooler = ClassPooler(c.d_model, rng, c.init_std, dtype, c.pooler)
         self.dropout = Dropout(c.dropout)
         self.classes = Linear(c.d_model, c.n_classes, rng, std=c.init_std, dtype=dtype)
 
@@ -88,7 +111,8 @@ class BertClassifier(CrossEntropyModel):
         saved : tuple
         """
         x, saved_backbone = self.backbone.forward(ids, segments, lengths, rng, mask)  # (B, T, C)
-        x, saved_pooler = self.pooler.forward(x)                      # (B, C)
+        real = None if lengths is None else real_positions(ids, lengths)
+        x, saved_pooler = self.pooler.forward(x, real)                # (B, C)
         x, saved_dropout = self.dropout.forward(x, rng)
         logits, saved_classes = self.classes.forward(x)
 
@@ -113,3 +137,14 @@ class BertClassifier(CrossEntropyModel):
     def describe_model(self, reader):
         return reader.architecture(Column(
             TOKENS, (*self.backbone.describe_features(reader), *self.describe_head(reader))))
+
+
+def real_positions(ids, lengths):
+    """Which positions of ids (B, T) are no padding, (B, T).
+
+    Examples
+    --------
+    >>> real_positions(np.array([[1, 5, 2, 0]]), np.array([3]))
+    array([[ True,  True,  True, False]])
+    """
+    return np.arange(np.shape(ids)[1]) < np.asarray(lengths)[:, None]

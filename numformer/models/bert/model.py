@@ -4,52 +4,49 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numformer.backend import cross_entropy, cross_entropy_backward, gelu, gelu_backward
+from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.checks import check_ids
 from numformer.config import option
 from numformer.description import TOKENS, Column, Description, Row, costs_per_token
 from numformer.functional import IGNORE_INDEX
-from numformer.layers import ClassPooler, LayerNorm, Linear, LMHead
+from numformer.layers import ClassPooler, Linear, LMHead
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
+from numformer.models.bert.prediction_head import PredictionHead
 from numformer.models.transformer import LossOfParts, for_each_part, n_counted
-from numformer.parameter import Layer, constant
+from numformer.parameter import constant
 
 
-class MaskedTokenHead(Layer):
+class MaskedTokenHead(PredictionHead):
     r"""Logits of masked tokens, (..., C) to (..., V), tied to the token embedding E (V, C).
 
     .. math:: y = \mathrm{norm}(\mathrm{gelu}(x W + b))\, E^\top + c
 
-    `table` is the `Parameter` E. Without `bias`, the linear map and the norm have none; the logits
-    always have theirs, c.
+    It is a `PredictionHead` below the logits. `table` is the `Parameter` E. Without `bias`, the
+    linear map and the norm have none; the logits always have theirs, c.
     """
 
     def __init__(self, table, rng, std=0.02, epsilon=1e-5, bias=True):
         self.lm_head = LMHead(table)
         (vocab_size, d_model), dtype = table.data.shape, table.data.dtype
-        self.linear = Linear(d_model, d_model, rng, bias, std, dtype=dtype)
-        self.norm = LayerNorm(d_model, bias, epsilon, dtype=dtype)
+        PredictionHead.__init__(self, d_model, rng, std, epsilon, bias, dtype)
         self.bias = constant(0, (vocab_size,), dtype)
 
     def forward(self, x):
-        h, saved_linear = self.linear.forward(x)                      # (..., C)
-        h, saved_gelu = gelu(h)
-        h, saved_norm = self.norm.forward(h)
+        h, saved_vectors = PredictionHead.forward(self, x)            # (..., C)
         y, saved_head = self.lm_head.forward(h)                       # (..., V)
 
-        saved = (saved_linear, saved_gelu, saved_norm, saved_head)
+        saved = (saved_vectors, saved_head)
         return y + self.bias.data, saved
 
     def backward(self, dy, saved):
-        saved_linear, saved_gelu, saved_norm, saved_head = saved
+        saved_vectors, saved_head = saved
 
         # y = lm_head(h) + bias
         self.bias.grad += dy.sum(axis=tuple(range(dy.ndim - 1)))
         dh = self.lm_head.backward(dy, saved_head)
 
         # h = norm(gelu(linear(x)))
-        dh = gelu_backward(self.norm.backward(dh, saved_norm), saved_gelu)
-        return self.linear.backward(dh, saved_linear)
+        return PredictionHead.backward(self, dh, saved_vectors)
 
     def describe(self):
         return Description("Masked-token head", self.lm_head.describe().sizes, (

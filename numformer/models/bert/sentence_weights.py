@@ -1,14 +1,14 @@
 """Encoders without a head, each the backbone of a `SentenceBert`.
 
-transformers calls them BertModel, RobertaModel, DistilBertModel and ModernBertModel. They give a
-vector for every token; a folder of sentence-transformers says how these become one for a text,
-see `sentence_folder`. Without such files it is their mean, as in that library.
+transformers calls them BertModel, RobertaModel, and so on. They give a vector for every token; a
+folder of sentence-transformers says how these become one for a text, see `sentence_folder`. Without
+such files it is their mean, as in that library.
 """
 
 from dataclasses import replace
 
 from numformer.models.bert.bert_weights import (
-    ACTIVATIONS, BERT, DISTILBERT, ROBERTA, distilbert_encoder, encoder)
+    ACTIVATIONS, BERT, CAMEMBERT, DISTILBERT, ROBERTA, XLM_ROBERTA, distilbert_encoder, encoder)
 from numformer.models.bert.modernbert_weights import MODERNBERT, encoder as modernbert_encoder
 from numformer.models.bert.sentence_bert import SentenceBert
 from numformer.weights.keys import IGNORED, Option
@@ -43,8 +43,10 @@ _GELU = Option("feedforward", "gelu", ACTIVATIONS)
 SENTENCES = (
     _without_head(BERT, "BertModel", lambda c: encoder(c, "bert"), r"cls\..*",
                   {"hidden_act": _GELU}, True),
-    _without_head(ROBERTA, "RobertaModel", lambda c: encoder(c, "roberta", first_row=2),
-                  r"lm_head\..*", {}, True),
+    *(_without_head(family, architecture, lambda c: encoder(c, "roberta", first_row=2),
+                    r"lm_head\..*", {}, True)
+      for family, architecture in ((ROBERTA, "RobertaModel"), (XLM_ROBERTA, "XLMRobertaModel"),
+                                   (CAMEMBERT, "CamembertModel"))),
     _without_head(DISTILBERT, "DistilBertModel", distilbert_encoder, r"vocab_.*",
                   {"activation": _GELU}),
     _without_head(MODERNBERT, "ModernBertModel", modernbert_encoder, r"(head|decoder)\..*",

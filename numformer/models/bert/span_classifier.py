@@ -6,17 +6,22 @@ import numpy as np
 
 from numformer.backend import cross_entropy, cross_entropy_backward
 from numformer.checks import check_ids, check_mask
-from numformer.description import TOKENS, Column, costs_per_token
+from numformer.config import like
+from numformer.description import TOKENS, VECTORS, Column, costs_per_token
 from numformer.finite import predicted_classes
 from numformer.functional import IGNORE_INDEX
 from numformer.layers import Linear
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
+from numformer.models.bert.prediction_head import head_of
+from numformer.models.bert.token_classifier import BertTokenClassifierConfig
 from numformer.models.transformer import CrossEntropyModel
 
 
 @dataclass(frozen=True, kw_only=True)
 class BertSpanClassifierConfig(BertEncoderConfig):
-    """The config of a `BertSpanClassifier`: that of its backbone."""
+    """The config of a `BertSpanClassifier`."""
+
+    prediction_head: bool = like(BertTokenClassifierConfig, "prediction_head")
 
 
 class BertSpanClassifier(CrossEntropyModel):
@@ -25,7 +30,8 @@ class BertSpanClassifier(CrossEntropyModel):
     A row holds a question, segment 0, and a text, segment 1. Each of the two distributions runs
     over the tokens of the row; padding has probability 0.
 
-    .. math:: z_{kt} = x_t \cdot w_k + b_k, \qquad x = \mathrm{backbone}(\mathrm{ids}), \qquad
+    .. math:: z_{kt} = x_t \cdot w_k + b_k, \qquad
+              x = \mathrm{head}(\mathrm{backbone}(\mathrm{ids})), \qquad
               L = -\tfrac{1}{2} \left( \log p_1(\mathrm{start}) + \log p_2(\mathrm{end}) \right)
 
     .. math:: \bar{x}_t = \sum_k \bar{z}_{kt} w_k, \qquad \bar{w}_k = \sum_t \bar{z}_{kt} x_t
@@ -61,7 +67,9 @@ class BertSpanClassifier(CrossEntropyModel):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config
         self.backbone = BertEncoder(c, rng)
-        self.ends = Linear(c.d_model, 2, rng, c.bias, c.init_std, dtype=dtype)
+        self.head = head_of(c, rng)
+        # That of ModernBERT has a bias, which nothing else has
+        self.ends = Linear(c.d_model, 2, rng, c.bias or c.prediction_head, c.init_std, dtype=dtype)
 
     def forward(self, ids, lengths=None, segments=None, rng=None, mask=None):
         """Logits of the first and of the last token.
@@ -89,6 +97,7 @@ class BertSpanClassifier(CrossEntropyModel):
             As `BertEncoder.forward`.
         """
         x, saved_backbone = self.backbone.forward(ids, segments, lengths, rng, mask)  # (B, T, C)
+        x, saved_head = self.head.forward(x)
         z, saved_ends = self.ends.forward(x)                          # (B, T, 2)
         real = None
         if lengths is not None:
@@ -97,19 +106,20 @@ class BertSpanClassifier(CrossEntropyModel):
         if real is not None:
             logits = np.where(real, logits, -np.inf)                  # its probability is 0
 
-        saved = (saved_backbone, saved_ends, real)
+        saved = (saved_backbone, saved_head, saved_ends, real)
         return logits, saved
 
     def backward(self, dlogits, saved):
-        saved_backbone, saved_ends, real = saved
+        saved_backbone, saved_head, saved_ends, real = saved
 
         # logits = where(real, z transposed, -inf)
         if real is not None:
             dlogits = np.where(real, dlogits, dlogits.dtype.type(0))
         dz = np.ascontiguousarray(dlogits.transpose(0, 2, 1))         # (B, T, 2)
 
-        # z = ends(backbone(ids))
-        return self.backbone.backward(self.ends.backward(dz, saved_ends), saved_backbone)
+        # z = ends(head(backbone(ids)))
+        dx = self.head.backward(self.ends.backward(dz, saved_ends), saved_head)
+        return self.backbone.backward(dx, saved_backbone)
 
     def loss(self, batch, rng=None):
         """(loss, saved): see above; `rng` is for dropout."""
@@ -145,7 +155,7 @@ class BertSpanClassifier(CrossEntropyModel):
 
     def describe_model(self, reader):
         return reader.architecture(Column(TOKENS, (
-            *self.backbone.describe_features(reader),
+            *self.backbone.describe_features(reader), *reader.boxes(VECTORS, self.head),
             *reader.boxes(("B", "T", 2), self.ends, name="Start and end of the span"))))
 
 

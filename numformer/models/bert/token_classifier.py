@@ -4,22 +4,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from numformer.description import TOKENS, Column, costs_per_token
+from numformer.config import option
+from numformer.description import TOKENS, VECTORS, Column, costs_per_token
 from numformer.layers import Dropout, Linear
-from numformer.models.bert.classifier import BertClassifierConfig
-from numformer.models.bert.encoder import BertEncoder
+from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
+from numformer.models.bert.prediction_head import head_of
 from numformer.models.transformer import CrossEntropyModel
 
 
 @dataclass(frozen=True, kw_only=True)
-class BertTokenClassifierConfig(BertClassifierConfig):
-    """The config of a `BertTokenClassifier`: `n_classes` labels."""
+class BertTokenClassifierConfig(BertEncoderConfig):
+    """The config of a `BertTokenClassifier`."""
+
+    n_classes: int = option("Number of labels.")
+    prediction_head: bool = option(
+        "Whether a `PredictionHead` is between the encoder and the logits, as in ModernBERT.",
+        False)
 
 
 class BertTokenClassifier(CrossEntropyModel):
     r"""Logits of the labels of every token, ids (B, T) to (B, T, n_classes).
 
-    .. math:: z_t = x_t W + b, \qquad x = \mathrm{backbone}(\mathrm{ids})
+    .. math:: z_t = x_t W + b, \qquad x = \mathrm{head}(\mathrm{backbone}(\mathrm{ids}))
 
     .. math:: \bar{x}_t = \bar{z}_t W^\top, \qquad
               \bar{W} = \sum_t x_t^\top \bar{z}_t, \qquad \bar{b} = \sum_t \bar{z}_t
@@ -57,6 +63,7 @@ class BertTokenClassifier(CrossEntropyModel):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config
         self.backbone = BertEncoder(c, rng)
+        self.head = head_of(c, rng)
         self.dropout = Dropout(c.dropout)
         self.classes = Linear(c.d_model, c.n_classes, rng, std=c.init_std, dtype=dtype)
 
@@ -86,23 +93,25 @@ class BertTokenClassifier(CrossEntropyModel):
             As `BertEncoder.forward`.
         """
         x, saved_backbone = self.backbone.forward(ids, segments, lengths, rng, mask)  # (B, T, C)
+        x, saved_head = self.head.forward(x)
         x, saved_dropout = self.dropout.forward(x, rng)
         logits, saved_classes = self.classes.forward(x)               # (B, T, n_classes)
 
-        saved = (saved_backbone, saved_dropout, saved_classes)
+        saved = (saved_backbone, saved_head, saved_dropout, saved_classes)
         return logits, saved
 
     def backward(self, dlogits, saved):
-        saved_backbone, saved_dropout, saved_classes = saved
+        saved_backbone, saved_head, saved_dropout, saved_classes = saved
 
-        # logits = classes(dropout(backbone(ids)))
+        # logits = classes(dropout(head(backbone(ids))))
         dx = self.classes.backward(dlogits, saved_classes)
-        return self.backbone.backward(self.dropout.backward(dx, saved_dropout), saved_backbone)
+        dx = self.head.backward(self.dropout.backward(dx, saved_dropout), saved_head)
+        return self.backbone.backward(dx, saved_backbone)
 
     def costs(self):
         return costs_per_token(self)
 
     def describe_model(self, reader):
         return reader.architecture(Column(TOKENS, (
-            *self.backbone.describe_features(reader),
+            *self.backbone.describe_features(reader), *reader.boxes(VECTORS, self.head),
             *reader.boxes(("B", "T", self.config.n_classes), self.classes, name="Linear head"))))

@@ -9,7 +9,7 @@ from numformer.functional import (
     imitation_loss_backward)
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Linear
-from numformer.models.bert.classifier import BertClassifier
+from numformer.models.bert.classifier import BertClassifier, real_positions
 from numformer.models.tinybert.config import TinyBertConfig
 from numformer.models.tinybert.scores import attention_loss, attention_loss_backward
 from numformer.models.transformer import LossOfParts, for_each_part, n_counted
@@ -135,7 +135,8 @@ class TinyBert(LossOfParts, BertClassifier):
         self._check_teacher(ids, teacher_states, teacher_scores)
         states, saved_states = self.states(ids, lengths, rng)
         x, saved_norm = self.backbone.encoder.norm.forward(states[-1])
-        x, saved_pooler = self.pooler.forward(x)                      # (B, C)
+        real = real_positions(ids, lengths)                           # (B, T)
+        x, saved_pooler = self.pooler.forward(x, real)                # (B, C)
         x, saved_dropout = self.dropout.forward(x, rng)
         logits, saved_classes = self.classes.forward(x)               # (B, n_classes)
         soft, saved_soft = distillation_loss(logits, teacher_logits, c.temperature)
@@ -144,7 +145,6 @@ class TinyBert(LossOfParts, BertClassifier):
         if known.any():
             hard, saved_hard = cross_entropy(logits, labels)
             of_texts = of_texts + hard_weight * hard
-        real = np.arange(ids.shape[1]) < lengths[:, None]             # (B, T)
         of_states, of_scores, saved_hidden, saved_attention = 0.0, 0.0, [], []
         for m, state in enumerate(states):
             projected, saved_projection = self._projection(m).forward(state[real])    # (n, C')

@@ -4,7 +4,7 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.functional.attention.masks import AttentionPattern
-from numformer.models.bert.classifier import BertClassifier
+from numformer.models.bert.classifier import BertClassifier, real_positions
 from numformer.models.tinybert.scores import attention_scores
 
 
@@ -54,7 +54,8 @@ def teacher_states(teacher, ids, lengths, n_layers):
             x = block(x, pattern=pattern)
             if layer in chosen:
                 states.append(x)
-        logits = teacher.classes(teacher.pooler(b.encoder.norm(x)))
+        pooled = teacher.pooler(b.encoder.norm(x), real_positions(ids, lengths))
+        logits = teacher.classes(pooled)
     return logits, np.stack(states, axis=1), np.stack(scores, axis=1)
 
 

@@ -7,7 +7,8 @@ from numformer.models.decoder.config import DecoderConfig
 
 
 def load_pretrained_backbone(model, pretrained):
-    """Copy the weights of a pretrained model's backbone, and of its pooler where both have one.
+    """Copy the weights of a pretrained model's backbone, and of its pooler where both have
+    one of a kind.
 
     The backbone of a `Decoder` is the decoder itself; of positions that it has learned, the first
     are taken if the model's context is shorter.
@@ -35,7 +36,7 @@ def load_pretrained_backbone(model, pretrained):
             state[name] = state[name][:len(parameter.data)]
     model.backbone.load_state_dict(state)
     poolers = [getattr(each, "pooler", None) for each in (model, pretrained)]
-    if None not in poolers:
+    if None not in poolers and type(poolers[0]) is type(poolers[1]):
         poolers[0].load_state_dict(poolers[1].state_dict())
 
 

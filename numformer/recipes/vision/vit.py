@@ -159,6 +159,7 @@ class ImageTask(Task):
 
     name = "images"
     kinds = ("VisionTransformer",)
+    needed_prompt = "IMAGE.npy"
     unit = "nats per image"
     has_tokens = False
 

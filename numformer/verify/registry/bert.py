@@ -6,7 +6,7 @@ from numformer.layers import ClassPooler, NoPositions
 from numformer.models import (
     Bert, BertClassifier, BertClassifierConfig, BertConfig, BertEncoder, BertEncoderConfig,
     BertSpanClassifier, BertSpanClassifierConfig, BertTokenClassifier, BertTokenClassifierConfig,
-    MaskedTokenHead, SentenceBert, SentenceBertConfig)
+    MaskedTokenHead, PooledHead, PredictionHead, SentenceBert, SentenceBertConfig)
 from numformer.parameter import Parameter
 from numformer.specifications.pair import floats, seeded
 from numformer.verify.registry.cases import Case
@@ -71,6 +71,14 @@ LAYERS = [
     Case("class pooler", lambda rng, dtype: ClassPooler(4, rng, dtype=dtype), [(2, 3, 4)],
          wrong=[((floats(3, 4),), ValueError, "(B, T, C)"), ((floats(2, 3, 5),), ValueError, "C=4"),
                 ((floats(2, 0, 4),), ValueError, "")]),
+    Case("class pooler, ReLU",
+         lambda rng, dtype: ClassPooler(4, rng, 0.5, dtype, "relu"), [(2, 3, 4)]),
+    Case("prediction head", lambda rng, dtype: PredictionHead(4, rng, 0.5, dtype=dtype),
+         [(2, 3, 4)], wrong=[((floats(2, 3, 5),), ValueError, "C=4")]),
+    *(Case(f"pooled head, {kind}", lambda rng, dtype, kind=kind: PooledHead(
+        kind, 4, rng, 0.5, bias=kind == "class", dtype=dtype), [(2, 3, 4)],
+        lambda: {"mask": np.array([[True, True, True], [True, True, False]])},
+        wrong=[((floats(3, 4),), ValueError, "(B, T, C)")]) for kind in ("class", "mean")),
     Case("masked-token head",
          lambda rng, dtype: MaskedTokenHead(Parameter(rng.standard_normal((5, 4)).astype(dtype)),
                                             rng), [(2, 3, 4)],
@@ -94,7 +102,9 @@ LAYERS = [
       for name, kind, config, options in (
           ("classifier of pairs", BertClassifier, BertClassifierConfig, dict(n_classes=3)),
           ("token classifier", BertTokenClassifier, BertTokenClassifierConfig, dict(n_classes=3)),
-          ("span classifier", BertSpanClassifier, BertSpanClassifierConfig, {}))),
+          ("span classifier", BertSpanClassifier, BertSpanClassifierConfig, {}),
+          ("span classifier with a prediction head", BertSpanClassifier, BertSpanClassifierConfig,
+           dict(prediction_head=True, bias=False)))),
 ]
 
 MODELS = [
@@ -123,6 +133,12 @@ MODELS = [
     Case("classifier of pairs on BERT",
          model(BertClassifier, BertClassifierConfig, n_classes=3), [], ids=(IDS,),
          batch=labelled_pairs, wrong=WRONG),
+    Case("classifier on ModernBERT",
+         model(BertClassifier, BertClassifierConfig, n_classes=3, pooler="head", pooling="mean"),
+         [], ids=(IDS,), batch=labelled),
+    Case("token classifier on ModernBERT",
+         model(BertTokenClassifier, BertTokenClassifierConfig, n_classes=3, prediction_head=True),
+         [], ids=(IDS,), batch=tagged),
     Case("token classifier on BERT",
          model(BertTokenClassifier, BertTokenClassifierConfig, n_classes=3, dropout=0.2), [],
          seeded, ids=(IDS,), batch=tagged, wrong=WRONG),

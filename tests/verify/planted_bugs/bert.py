@@ -11,11 +11,13 @@ FUNCTIONS = [
 ]
 
 LAYERS = [
-    ("ClassPooler.backward", "dy * (1 - y * y)", "dy"),
+    ("ClassPooler.backward", "POOLER_ACTIVATIONS[self.activation][1](dy, saved_activation)", "dy"),
     ("MaskedTokenHead.backward", "self.bias.grad += dy.sum(axis=tuple(range(dy.ndim - 1)))",
      "self.bias.grad += dy.sum(axis=0)[0]"),
-    ("MaskedTokenHead.backward", "gelu_backward(self.norm.backward(dh, saved_norm), saved_gelu)",
-     "self.norm.backward(dh, saved_norm)"),
+    ("PredictionHead.backward", "gelu_backward(self.norm.backward(dy, saved_norm), saved_gelu)",
+     "self.norm.backward(dy, saved_norm)"),
+    ("PooledHead.backward", "self.pooling.backward(self.head.backward(dy, saved_head), "
+     "saved_pooling)", "self.pooling.backward(dy, saved_pooling)"),
     ("InputEmbedding.backward",
      "self.norm.backward(self.dropout.backward(dx, saved_dropout), saved_norm)", "dx"),
     ("InputEmbedding.backward", "self.segments.backward(dx, saved_segments)", "pass"),
