@@ -75,15 +75,18 @@ class FineTunedTask(Task):
         if not hasattr(tokenizer, "frame"):
             raise ValueError("its tokenizer must be a published one, with a template")
         frame = tokenizer.frame([])[0]
-        ids, separator = tokenizer.encode(text), frame[-1] if len(frame) else None
-        cuts = np.flatnonzero(ids == separator)
-        if len(cuts) > 1:
-            raise ValueError(f"a prompt has at most two texts, but {len(cuts)} separators; leave "
-                             "the others out.")
-        texts = [ids[:cuts[0]], ids[cuts[0] + 1:]] if len(cuts) else [ids]
+        names = {tokenizer.special_id(name): name for name in tokenizer.special}
+        separator = names.get(frame[-1]) if len(frame) else None
+        texts = [text] if separator is None else text.split(separator)
+        if len(texts) > 2:
+            raise ValueError(f"a prompt has at most two texts, but {len(texts) - 1} separators; "
+                             "leave the others out.")
         if self.needs_pair and text and len(texts) == 1:
-            raise ValueError("give a question and a text with "
-                             f"{tokenizer.decode([separator]).strip() or 'a separator'} between.")
+            raise ValueError(f"give a question and a text with {separator or 'a separator'} "
+                             "between.")
+        if len(texts) == 2:
+            texts = [each.strip() for each in texts]
+        texts = [tokenizer.encode(each) for each in texts]
         ids, segments = tokenizer.frame(*texts)
         # Where the last text is: framed once more, with other ids in its place
         mark = next(n for n in range(len(frame) + 1) if n not in frame)

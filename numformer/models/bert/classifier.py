@@ -25,24 +25,25 @@ class BertClassifierConfig(BertEncoderConfig):
     ValueError: BertClassifierConfig: n_classes=0 must be a whole number, 1 or more.
     >>> BertClassifierConfig(**sizes, n_classes=2, pooling="mean")  # doctest: +NORMALIZE_WHITESPACE
     Traceback (most recent call last):
-    ValueError: BertClassifierConfig: pooler='tanh' maps the class token's vector, but
-                pooling='mean'; use pooler='head'.
+    ValueError: BertClassifierConfig: pooler_kind='tanh' maps the class token's vector, but
+                pooling='mean'; use pooler_kind='head'.
     """
 
     n_classes: int = option("Number of classes.")
-    pooler: str = option(
+    pooler_kind: str = option(
         "How vectors become one for the text: the class token's, mapped and then tanh (BERT) or "
         "relu (DistilBERT), see `ClassPooler`; or a `PooledHead` (head; ModernBERT).", "tanh",
         choices=(*POOLER_ACTIVATIONS, "head"))
     pooling: str = option(
-        "What pooler='head' maps: the class token's vector, or the mean over the text.", "class",
-        choices=("class", "mean"))
+        "What pooler_kind='head' maps: the class token's vector, or the mean over the text.",
+        "class", choices=("class", "mean"))
 
     def __post_init__(self):
         super().__post_init__()
-        if self.pooling != "class" and self.pooler != "head":
-            raise ValueError(f"{type(self).__name__}: pooler={self.pooler!r} maps the class "
-                             f"token's vector, but pooling={self.pooling!r}; use pooler='head'.")
+        if self.pooling != "class" and self.pooler_kind != "head":
+            raise ValueError(f"{type(self).__name__}: pooler_kind={self.pooler_kind!r} maps the "
+                             f"class token's vector, but pooling={self.pooling!r}; use "
+                             "pooler_kind='head'.")
 
 
 class BertClassifier(CrossEntropyModel):
@@ -81,11 +82,11 @@ class BertClassifier(CrossEntropyModel):
         c, dtype = config, np.dtype(config.dtype)
         self.config = config
         self.backbone = BertEncoder(c, rng)
-        if c.pooler == "head":
+        if c.pooler_kind == "head":
             self.pooler = PooledHead(c.pooling, c.d_model, rng, c.init_std, c.epsilon, c.bias,
                                      dtype)
         else:
-            self.pooler = ClassPooler(c.d_model, rng, c.init_std, dtype, c.pooler)
+            self.pooler = ClassPooler(c.d_model, rng, c.init_std, dtype, c.pooler_kind)
         self.dropout = Dropout(c.dropout)
         self.classes = Linear(c.d_model, c.n_classes, rng, std=c.init_std, dtype=dtype)
 

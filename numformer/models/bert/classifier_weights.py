@@ -68,9 +68,9 @@ _ENCODERS = (
     _roberta(ROBERTA, "Roberta"), _roberta(XLM_ROBERTA, "XLMRoberta"),
     _roberta(CAMEMBERT, "Camembert"),
     _Encoder(DISTILBERT, "DistilBert", distilbert_encoder, ("pre_classifier", "classifier"),
-             keys={"activation": _GELU}, options=dict(pooler="relu")),
+             keys={"activation": _GELU}, options=dict(pooler_kind="relu")),
     _Encoder(MODERNBERT, "ModernBert", modernbert_encoder, ("head.dense", "classifier"),
-             "classifier", {"decoder_bias": IGNORED}, dict(pooler="head"),
+             "classifier", {"decoder_bias": IGNORED}, dict(pooler_kind="head"),
              {"classifier_pooling": Option("pooling", "cls", {"cls": "class", "mean": "mean"})},
              head=True))
 

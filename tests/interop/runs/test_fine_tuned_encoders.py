@@ -36,7 +36,11 @@ def imported(tmp_path, capsys, monkeypatch):
 
     def made(facts):
         tokenizer, folder = WordPieceTokenizer.of(TEXT, 40), tmp_path / "published"
-        facts = small(facts, vocab_size=len(tokenizer) + 2)
+        size = len(tokenizer) + 2
+        large = {key: 0 for key, value in facts.items()     # ids beyond the small vocabulary
+                 if key.endswith("_token_id") and type(value) is int and value >= size}
+        large["num_hidden_layers"] = facts.get("global_attn_every_n_layers", 2)
+        facts = small(facts, vocab_size=size, **large)
         theirs = random_folder(folder, KINDS[what_of(facts)], facts)
         save_tokenizer(tokenizer, folder)
         (folder / "tokenizer_config.json").write_text(json.dumps({
