@@ -10,8 +10,8 @@ from numformer.models import (
     CLIP, CLIP_CONFIGS, CLIPConfig, VisionTransformer, VisionTransformerConfig)
 from test_folders import refused
 from witness import (
-    VOCABULARY, close, folder_of, goes_back, gradients_agree, in_double, quiet, random_model, torch,
-    transformers as t)
+    VOCABULARY, close, folder_of, goes_back, gradients_agree, gradients_of, in_double, quiet,
+    random_model, torch, transformers as t)
 from witness_sizes import SMALL
 
 __all__ = ["in_double"]
@@ -111,6 +111,27 @@ def test_each_encoder_alone(rng, tmp_path):
         expected.backward(torch.tensor(dy))
         ours.backward(dy, saved)
         gradients_agree(ours, theirs, folder / "gradients")
+
+
+def test_the_text_encoder_without_its_projection(rng, tmp_path):
+    """A text is the vector of its end token; transformers 5 leaves "text_model." out of names."""
+    theirs = random_model(t.CLIPTextModel, t.CLIPTextConfig(**TEXT))
+    ours, _ = load(folder_of(theirs, tmp_path / "theirs"))
+    ids, _ = captions(rng, VOCABULARY - 1)
+    given = dict(input_ids=torch.tensor(ids))
+    expected = theirs(**given).pooler_output
+    y, saved = ours.forward(ids)
+    close(y, expected, 1e-12)
+    goes_back(theirs, ours, tmp_path, given)
+    dy = rng.standard_normal(y.shape)
+    expected.backward(torch.tensor(dy))
+    ours.backward(dy, saved)
+    found = {name.removeprefix("text_model."): x for name, x in gradients(ours).items()}
+    others = gradients_of(theirs, tmp_path / "gradients")
+    assert found.keys() == others.keys()
+    for name in others:
+        if not name.endswith("k_proj.bias"):          # softmax takes it away: only rounding
+            close(found[name], others[name], 1e-10)
 
 
 @pytest.mark.parametrize("inner", [dict(hidden_size=6, num_attention_heads=3), dict()])

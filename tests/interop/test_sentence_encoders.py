@@ -34,15 +34,25 @@ CASES = {
         hidden_act="relu", layer_norm_eps=1e-3)),
     "roberta": lambda: (t.RobertaModel, t.RobertaConfig(
         **TEXT, max_position_embeddings=12, type_vocab_size=1)),
+    "xlm-roberta": lambda: (t.XLMRobertaModel, t.XLMRobertaConfig(
+        **TEXT, max_position_embeddings=12, type_vocab_size=1)),
     "distilbert": lambda: (t.DistilBertModel, t.DistilBertConfig(
         vocab_size=VOCABULARY, n_layers=2, n_heads=2, dim=8, hidden_dim=12, dropout=0.0,
         attention_dropout=0.0, max_position_embeddings=10)),
+    "t5": lambda: (t.T5EncoderModel, t.T5Config(
+        vocab_size=VOCABULARY, d_model=8, d_kv=3, d_ff=12, num_layers=2, num_heads=2,
+        relative_attention_num_buckets=8, dropout_rate=0.0, feed_forward_proj="gated-gelu")),
+    "mt5": lambda: (t.MT5EncoderModel, t.MT5Config(
+        vocab_size=VOCABULARY, d_model=8, d_kv=4, d_ff=12, num_layers=3, num_heads=2,
+        dropout_rate=0.0, layer_norm_epsilon=1e-3)),
     "modernbert": lambda: (t.ModernBertModel, t.ModernBertConfig(
         **dict(SIZES, num_hidden_layers=4), vocab_size=VOCABULARY, max_position_embeddings=10,
         local_attention=4, pad_token_id=0, **NO_IDS)),
 }
 POOLINGS = {"minilm": ("mean", True), "tinybert": ("cls", False), "roberta": ("max", True),
-            "distilbert": ("max", False), "modernbert": ("cls", True)}
+            "xlm-roberta": ("mean", True),
+            "distilbert": ("max", False), "modernbert": ("cls", True), "t5": ("mean", True),
+            "mt5": ("max", False)}
 
 
 def write(path, value):
@@ -102,7 +112,7 @@ def batch(rng, theirs, side="right"):
 @pytest.mark.parametrize("case", CASES)
 def test_vectors_and_every_gradient(case, rng, tmp_path):
     theirs, ours = pair(case, tmp_path)
-    assert (ours.pooler is not None) == (case in ("minilm", "roberta"))
+    assert (ours.pooler is not None) == (case in ("minilm", "roberta", "xlm-roberta"))
     ids, lengths, real = batch(rng, theirs)
     expected = pooled(theirs, ids, real, *POOLINGS[case])
     found, saved = ours.forward(ids, lengths)
@@ -130,7 +140,7 @@ def test_padding_on_the_left(case, rng, tmp_path):
     with torch.no_grad():
         expected = theirs(torch.tensor(ids), attention_mask=torch.tensor(real.astype(int)))[0]
     for row, expected_row, length in zip(ids, expected.numpy(), lengths):
-        if case == "roberta":
+        if case.endswith("roberta"):
             found = ours.backbone(row[None, 8 - length:])[0]
         else:
             mask = np.broadcast_to(np.arange(8) >= 8 - length, (8, 8))

@@ -36,6 +36,8 @@ class BertEncoderConfig(EncoderConfig):
         least=0)
     norm_first: bool = False
     epsilon: float = 1e-12
+    embedding_norm: bool = option(
+        "Whether embeddings have a norm before the first block; T5's have none.", True)
     first_attention_norm: bool = option(
         "Whether a pre-norm model has a norm before its first attention, where the embedding's "
         "norm comes right before it.", True)
@@ -55,8 +57,9 @@ class BertEncoder(Layer):
     References
     ----------
     Devlin et al. (2019), "BERT", section 3 and figure 2; the norm is only in the published code.
-    Warner et al. (2024), "ModernBERT": section 2.1.2 for local and global layers and their rotary
-    bases, 2.1.1 for the first attention without a norm.
+    Raffel et al. (2020), "T5", has none there. Warner et al. (2024), "ModernBERT": section 2.1.2
+    for local and global layers and their rotary bases, 2.1.1 for the first attention without a
+    norm.
     """
 
     statistics = None                                         # of BatchNorms: see `Encoder`
@@ -69,7 +72,7 @@ class BertEncoder(Layer):
         self.segments = None
         if c.segments:
             self.segments = Embedding(c.segments, c.d_model, rng, c.init_std, dtype=dtype)
-        self.norm = norm_of(c)
+        self.norm = norm_of(c) if c.embedding_norm else Identity()
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(c, rng, None if c.first_attention_norm else Identity())
 

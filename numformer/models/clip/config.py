@@ -16,8 +16,9 @@ class CLIPTextConfig(TransformerConfig):
 
     vocab_size: int = like(DecoderConfig, "vocab_size")
     context_length: int = option("Longest text, with its end token.")
-    d_embedding: int = option(
-        "E, the width of the vectors in which texts and images are compared.")
+    d_embedding: int | None = option(
+        "E, the width of the vectors in which texts and images are compared; without it, a text is "
+        "the vector of its end token, of width C.", None)
     eos_id: int | None = option(
         "The end token; the token with the largest id of a text unless given.", None, least=0)
     positions: str = option(
@@ -49,7 +50,8 @@ class CLIPConfig(TransformerConfig):
     channels: int = like(VisionTransformerConfig, "channels")
     vocab_size: int = like(CLIPTextConfig, "vocab_size")
     context_length: int = like(CLIPTextConfig, "context_length")
-    d_embedding: int = like(CLIPTextConfig, "d_embedding")
+    d_embedding: int = option(
+        "E, the width of the vectors in which texts and images are compared.")
     text_layers: int | None = option(
         "Blocks of the text encoder; as many as in the image encoder unless given.", None,
         most=MOST_ARRAYS)

@@ -5,7 +5,7 @@ import numpy as np
 from numformer.checks import check_lengths, check_rows
 from numformer.description import MASKED, OF_TOKEN, Column, flops_of, n_parameters
 from numformer.functional.attention.masks import AttentionPattern
-from numformer.layers import Dropout, Embedding, Linear
+from numformer.layers import Dropout, Embedding, Identity, Linear
 from numformer.models.clip.config import CLIPTextConfig
 from numformer.models.transformer import Encoder, InputEmbedding, positions_of
 from numformer.parameter import Layer
@@ -53,7 +53,9 @@ class CLIPTextEncoder(Layer):
         self.positions = positions_of(c, rng)
         self.dropout = Dropout(c.dropout)
         self.encoder = Encoder(c, rng)
-        self.projection = Linear(c.d_model, c.d_embedding, rng, bias=False, dtype=dtype)
+        self.projection = Identity()
+        if c.d_embedding is not None:
+            self.projection = Linear(c.d_model, c.d_embedding, rng, bias=False, dtype=dtype)
 
     @property
     def input(self):
@@ -141,4 +143,4 @@ class CLIPTextEncoder(Layer):
             *reader.boxes(shape, self.encoder.norm),
             reader.function((*shape[::2],), "End token", CLIPTextEncoder, "its vector at the top",
                             OF_TOKEN),
-            *reader.boxes(("B", c.d_embedding), self.projection, name="Projection"))))
+            *reader.boxes(("B", c.d_embedding or "C"), self.projection, name="Projection"))))

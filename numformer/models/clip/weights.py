@@ -1,4 +1,8 @@
-"""CLIP: both encoders, their projections, and the temperature; and each encoder alone."""
+"""CLIP: both encoders, their projections, and the temperature; each encoder alone; and that of
+texts without its projection."""
+
+from dataclasses import replace
+from functools import partial
 
 from numformer.models.bert.bert_weights import ACTIVATIONS
 from numformer.models.clip.model import CLIP as Model
@@ -39,13 +43,14 @@ def _blocks(config, ours, theirs):
             yield from norm(f"{block}.norm{i}", f"{layer}.layer_norm{i}")
 
 
-def _text_rows(config, ours=""):
+def _text_rows(config, ours="", projection=True):
     theirs = "text_model"
     yield Row(f"{ours}embedding.weight", f"{theirs}.embeddings.token_embedding.weight")
     yield Row(f"{ours}positions.weight", f"{theirs}.embeddings.position_embedding.weight")
     yield from _blocks(config, ours, theirs)
     yield from norm(f"{ours}encoder.norm", f"{theirs}.final_layer_norm")
-    yield from linear(f"{ours}projection", "text_projection", False)
+    if projection:
+        yield from linear(f"{ours}projection", "text_projection", False)
 
 
 def _image_rows(config, ours=""):
@@ -96,13 +101,18 @@ CLIP = Family(
     rows=_rows, buffers=_BUFFERS)
 CLIP_TEXT = Family(
     name="clip_text_model", model=CLIPTextEncoder, architectures=("CLIPTextModelWithProjection",),
-    keys={**_TEXT, "projection_dim": Option("d_embedding", 512),
+    keys={**_TEXT, "projection_dim": Option("d_embedding", 512, least=1),
           "hidden_size": Option("d_model", 512), "intermediate_size": Option("d_hidden", 2048),
           "num_hidden_layers": Option("n_layers", 12), "num_attention_heads": Option("n_heads", 8),
           "hidden_act": Option("feedforward", "quick_gelu", _ACTIVATIONS),
           "layer_norm_eps": Option("epsilon", 1e-5),
           "initializer_range": Option("init_std", 0.02)},
-    rows=_text_rows, buffers=_BUFFERS)
+    rows=_text_rows, head="text_projection.weight", buffers=_BUFFERS)
+CLIP_TEXT_ALONE = replace(
+    CLIP_TEXT, name="clip_text_alone", model_type="clip_text_model",
+    architectures=("CLIPTextModel",), options=dict(d_embedding=None), head="",
+    prefix="text_model.",                             # later versions leave it out
+    keys=CLIP_TEXT.keys | {"projection_dim": IGNORED}, rows=partial(_text_rows, projection=False))
 CLIP_IMAGE = Family(
     name="clip_vision_model", model=VisionTransformer,
     architectures=("CLIPVisionModelWithProjection",),

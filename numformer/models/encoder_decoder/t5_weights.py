@@ -1,6 +1,10 @@
-"""T5: 1.0 with one table of tokens; 1.1, FLAN-T5 and mT5 with a gate and a head of their own."""
+"""T5: 1.0 with one table of tokens; 1.1, FLAN-T5 and mT5 with a gate and a head of their own; and
+their encoders alone, each the backbone of a `SentenceBert`."""
+
+from dataclasses import replace
 
 from numformer.functional.activations.table import GATED
+from numformer.models.bert.sentence_bert import SentenceBert
 from numformer.models.encoder_decoder.config import T5 as OPTIONS
 from numformer.models.encoder_decoder.model import EncoderDecoder
 from numformer.weights.family import Family
@@ -9,6 +13,9 @@ from numformer.weights.operations import Times
 from numformer.weights.rotary import HeadWidth
 from numformer.weights.table import Row, linear, norm
 
+ENCODER = dict({name: value for name, value in OPTIONS.items()
+                if name not in ("embedding_scale", "tied")},
+               segments=0, embedding_norm=False)
 _FEEDFORWARD = {"relu": "relu", "gated-gelu": "geglu_tanh", "gated-silu": "swiglu", "gelu": "gelu",
                 "gelu_new": "gelu_tanh", "silu": "silu"}
 _ACTIVATION = {"geglu_tanh": "gelu_new", "gelu_tanh": "gelu_new", "swiglu": "silu"}
@@ -126,3 +133,28 @@ T5 = _family("t5", "T5", ("T5WithLMHeadModel",), tie_word_embeddings=OneTable(),
 MT5 = _family("mt5", "MT5", options=dict(embedding_scale=False),
               tie_word_embeddings=Written(lambda c: c.tied),
               feed_forward_proj=Option("feedforward", "gated-gelu", _FEEDFORWARD))
+
+
+def _encoder_rows(config):
+    # The names of a SentenceBert are those of the encoder of an encoder-decoder, one level down
+    yield Row("backbone.embedding.weight", "shared.weight")
+    yield from _stack(config, "backbone.encoder.", "encoder", config.n_layers,
+                      (("attention", "SelfAttention"),))
+
+
+def _encoder(family, architecture):
+    """The family of the encoder alone, which has no decoder, no head and no factor before one."""
+    return replace(
+        family, name=f"sentence-{family.name}", model_type=family.name, model=SentenceBert,
+        architectures=(architecture,), settle=lambda options, names: {},
+        options=ENCODER, rows=_encoder_rows, elsewhere=("pooling", "normalize", "max_length"),
+        keys=family.keys | {
+            "num_layers": Option("n_layers"), "is_encoder_decoder": Fixed(False, True),
+            **dict.fromkeys(("num_decoder_layers", "scale_decoder_outputs", "tie_word_embeddings"),
+                            IGNORED)},
+        buffers=r"decoder\..*|lm_head\.weight",
+        copies={"encoder.embed_tokens.weight": "shared.weight"})
+
+
+T5_ENCODER = _encoder(T5, "T5EncoderModel")
+MT5_ENCODER = _encoder(MT5, "MT5EncoderModel")
