@@ -17,6 +17,7 @@ sys.path[:0] = [str(NOTEBOOKS), str(Path(__file__).parent)]
 
 import deck_pages                                                     # noqa: E402
 import slides                                                         # noqa: E402
+from numformer.interop import known_families                          # noqa: E402
 
 project = "numformer"
 author = "the numformer developers"
@@ -29,7 +30,7 @@ extensions = [
 ]
 root_doc = "README"
 include_patterns = ["README.md", "CHANGELOG.md", "docs/*.rst", "docs/api/*.rst",
-                    "docs/decks/*.md", "numformer/**.md",
+                    "docs/decks/*.md", "docs/FAMILIES.md", "numformer/**.md",
                     "notebooks/*.ipynb", "notebooks/*.md", "figures/README.md",
                     "tests/mutants.md"]
 templates_path = ["docs/templates"]                                  # from the top folder
@@ -69,6 +70,7 @@ docs/decks/deck_*
 :caption: Pages
 
 docs/api
+docs/FAMILIES
 numformer/CONVENTIONS
 numformer/ADDING_*
 numformer/*/ADDING_*
@@ -127,13 +129,15 @@ def write_slides(app, exception):
             out.write_text(slides.page(path), encoding="utf-8")
 
 
-def write_decks(app):
-    """The map of the lecture notes, as pages to be read with the others."""
-    deck_pages.write_pages(Path(app.srcdir) / "docs" / "decks")
+def write_pages(app):
+    """What is made from tables of the code: the map of the lecture notes, published families."""
+    docs = Path(app.srcdir) / "docs"
+    deck_pages.write_pages(docs / "decks")
+    deck_pages.write_page(docs / "FAMILIES.md", known_families.page())
 
 
 def setup(app):
-    app.connect("builder-inited", write_decks)
+    app.connect("builder-inited", write_pages)
     app.connect("source-read", add_contents)
     app.connect("html-page-context", nearby_contents, priority=400)       # before the theme's
     app.connect("build-finished", write_slides)

@@ -28,9 +28,13 @@ def write_pages(folder):
     pages = {"README": contents_page()}
     pages |= {f"deck_{letter}": deck_page(deck) for letter, deck in DECKS.items()}
     for name, text in pages.items():
-        path = folder / f"{name}.md"
-        if not path.exists() or path.read_text(encoding="utf-8") != text:
-            path.write_text(text, encoding="utf-8")
+        write_page(folder / f"{name}.md", text)
+
+
+def write_page(path, text):
+    """Write a page, unless it says the same already."""
+    if not path.exists() or path.read_text(encoding="utf-8") != text:
+        path.write_text(text, encoding="utf-8")
 
 
 def contents_page():

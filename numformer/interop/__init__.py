@@ -1,4 +1,7 @@
-"""Published weights in and out: a folder becomes a model of ours, and a model such a folder."""
+"""Published weights in and out: a folder becomes a model of ours, and a model such a folder.
+
+`known_families` says which families are served, and what others lack.
+"""
 
 from numformer.interop.families import FAMILIES
 from numformer.weights.family import Family

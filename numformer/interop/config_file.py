@@ -4,6 +4,7 @@ from reprlib import repr as brief
 
 from numformer.files import MIB, parse_json, read_file
 from numformer.interop.families import FAMILIES
+from numformer.interop.known_families import not_served
 
 CONFIG, MOST = "config.json", 16 * MIB
 
@@ -18,10 +19,8 @@ def read_config(folder):
         name = facts.get("model_type")
     except (ValueError, AttributeError) as error:
         raise ValueError(f"{path} is no config ({error}).") from None
-    known = list(dict.fromkeys(family.model_type for family in FAMILIES.values()))
-    if name not in known:
-        raise ValueError(f"{path}: model_type {brief(name)} is not known; these are: "
-                         f"{', '.join(known)}.")
+    if name not in [family.model_type for family in FAMILIES.values()]:
+        raise ValueError(f"{path}: model_type {brief(name)} is not known; {not_served(name)}.")
     return facts
 
 
