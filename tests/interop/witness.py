@@ -8,6 +8,8 @@ from numformer.interop import gradients, load, save
 
 torch = pytest.importorskip("torch", reason="the witness, PyTorch, is not installed")
 transformers = pytest.importorskip("transformers", reason="transformers is not installed")
+# Its table of the sizes of dtypes is to be made before `in_double` gives them other names
+pytest.importorskip("safetensors.torch", reason="transformers writes its files with it")
 
 VOCABULARY = 23
 EAGER = dict(attn_implementation="eager", experts_implementation="eager")
