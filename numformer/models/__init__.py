@@ -23,6 +23,7 @@ from numformer.models.decoder.model import Decoder
 from numformer.models.decoder.policy import PolicyDecoder, PolicyDecoderConfig
 from numformer.models.detr.block import DETRBlock
 from numformer.models.detr.config import DETRConfig
+from numformer.models.detr.deformable import ReferenceAttention
 from numformer.models.detr.heads import BoxHead
 from numformer.models.detr.model import DETR
 from numformer.models.encoder_decoder.config import (

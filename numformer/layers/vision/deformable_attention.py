@@ -68,7 +68,8 @@ class DeformableAttention(Layer):
         check_whole(owner, "n_points", n_points)
         n = n_heads * n_maps * n_points
         self.offsets = Linear(d_model, 2 * n, rng, std=0.0, dtype=dtype)
-        self.offsets.bias.data[...] = first_offsets(n_heads, n_maps, n_points).ravel()
+        if rng is not None:                           # else there are shapes alone
+            self.offsets.bias.data[...] = first_offsets(n_heads, n_maps, n_points).ravel()
         self.weights = Linear(d_model, n, rng, std=0.0, dtype=dtype)
         self.value = Linear(d_model, d_model, rng, std=std, dtype=dtype)
         self.output = Linear(d_model, d_model, rng, std=output_std, dtype=dtype)

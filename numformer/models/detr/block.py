@@ -6,6 +6,7 @@ from numformer.backend import add
 from numformer.description import Residual
 from numformer.layers import Dropout, FeedForward, LayerNorm
 from numformer.layers.attention.positioned import PositionedAttention
+from numformer.models.detr.deformable import ReferenceAttention
 from numformer.parameter import Layer
 
 
@@ -19,7 +20,8 @@ class DETRBlock(Layer):
 
     where n is the norm of what a branch adds to, m the output of the encoder, and p and r are the
     positions of x and m. A block of the encoder has no cross-attention: u is h. The paper has
-    post-norm; these are the pre-norm blocks of its code, which train without a long warm-up.
+    post-norm; these are the pre-norm blocks of its code, which train without a long warm-up. With
+    `n_points`, all attention to patches is deformable.
 
     Parameters
     ----------
@@ -30,7 +32,8 @@ class DETRBlock(Layer):
 
     References
     ----------
-    Carion et al. (2020), "End-to-End Object Detection with Transformers", appendix A.3, figure 10.
+    Carion et al. (2020), "End-to-End Object Detection with Transformers", appendix A.3, figure 10;
+    Zhu et al. (2021), "Deformable DETR", section 4.1.
     """
 
     def __init__(self, config, rng, reads_memory):
@@ -39,12 +42,18 @@ class DETRBlock(Layer):
         initial = dict(rng=rng, std=c.init_std, output_std=c.init_std * n_branches ** -0.5,
                        dtype=dtype)
         self.norm1 = LayerNorm(c.d_model, True, c.epsilon, dtype=dtype)
-        self.attention = PositionedAttention(c.d_model, c.n_heads, dropout=c.dropout, **initial)
+
+        def attention(to_patches):
+            if to_patches and c.n_points:
+                return ReferenceAttention(c.d_model, c.n_heads, c.n_points, c.side,
+                                          of_patches=not reads_memory, **initial)
+            return PositionedAttention(c.d_model, c.n_heads, dropout=c.dropout, **initial)
+
+        self.attention = attention(to_patches=not reads_memory)
         self.norm2 = self.cross_attention = None
         if reads_memory:
             self.norm2 = LayerNorm(c.d_model, True, c.epsilon, dtype=dtype)
-            self.cross_attention = PositionedAttention(c.d_model, c.n_heads, dropout=c.dropout,
-                                                       **initial)
+            self.cross_attention = attention(to_patches=True)
         self.norm3 = LayerNorm(c.d_model, True, c.epsilon, dtype=dtype)
         self.feedforward = FeedForward(c.d_model, c.hidden_width, "relu", **initial)
         self.dropout = Dropout(c.dropout)

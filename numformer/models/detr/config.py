@@ -25,6 +25,9 @@ class DETRConfig(Config):
     d_model: int = option("C, the width; even.")
     encoder_layers: int = option("Blocks of the encoder.", most=MOST_ARRAYS)
     decoder_layers: int = option("Blocks of the decoder.", most=MOST_ARRAYS)
+    n_points: int = option(
+        "K, the points near a reference that a head attends to, in place of all patches; 4 in "
+        "Deformable DETR, 0 for all patches.", 0, least=0, most=2**8)
     d_hidden: int | None = option(
         "F, the hidden width of the feed-forward; 4 C unless given.", None)
     positions: str = option(

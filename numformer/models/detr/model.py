@@ -33,7 +33,9 @@ class DETR(LossOfParts):
     suppressed afterwards.
 
     It differs from the paper in its size, in patches instead of a convolutional backbone, and in
-    pre-norm blocks.
+    pre-norm blocks. With `n_points` it has the attention of Deformable DETR, to one feature map:
+    cost then grows with the number of patches, not with its square. That paper also predicts boxes
+    relative to the references, which this model does not.
 
     Parameters
     ----------
@@ -43,7 +45,8 @@ class DETR(LossOfParts):
 
     References
     ----------
-    Carion et al. (2020), "End-to-End Object Detection with Transformers", sections 3.1 and 3.2.
+    Carion et al. (2020), "End-to-End Object Detection with Transformers", sections 3.1 and 3.2;
+    Zhu et al. (2021), "Deformable DETR", section 4.1.
 
     Examples
     --------
@@ -294,7 +297,7 @@ class DETR(LossOfParts):
         """Two for each multiplication of a forward pass, as in `numformer.analysis.count`.
 
         The keys and values of cross-attention are those of the patches, counted for each query; the
-        matching of the loss is left out.
+        matching of the loss is left out, and so is the interpolation of deformable attention.
         """
         S, Q = self.config.side ** 2, self.config.n_queries
         flops = 2 * S * self.patches.weight.data.size
@@ -302,9 +305,13 @@ class DETR(LossOfParts):
         for block in self.decoder:
             flops += Q * (flops_of(block.attention, Q) + flops_of(block.feedforward, 0))
             cross = block.cross_attention
-            flops += Q * (flops_of(cross.query, 0) + flops_of(cross.output, 0)
-                          + 2 * cross.describe().keys * S)
-            flops += S * (flops_of(cross.key, 0) + flops_of(cross.value, 0))
+            if self.config.n_points:
+                of_patches = flops_of(cross.deformable.value, 0)
+                flops += Q * (flops_of(cross, 0) - of_patches) + S * of_patches
+            else:
+                flops += Q * (flops_of(cross.query, 0) + flops_of(cross.output, 0)
+                              + 2 * cross.describe().keys * S)
+                flops += S * (flops_of(cross.key, 0) + flops_of(cross.value, 0))
         return flops + Q * (flops_of(self.class_head, 0) + flops_of(self.box_head, 0))
 
     def describe_model(self, reader):

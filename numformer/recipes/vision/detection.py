@@ -144,12 +144,15 @@ class DetectionTask(Task):
         some = Scenes(*(array[:2 * SHOWN] for array in scenes))
         found = [tuple(array[scores >= SURE] for array in (labels, scores, boxes))
                  for labels, scores, boxes in self.finds(model, some.images)]
+        pictures = {"boxes.png": boxes_in_images(some.images, found, objects_of(some))}
+        if model.config.n_points:                     # no query has weights for all patches
+            return pictures
         images = some.images.astype(model.config.dtype)
         name = f"decoder.{model.config.decoder_layers - 1}.cross_attention"
         weights = attention_by_layer(model, images[:1])[name][0].mean(axis=0)          # (Q, S)
         (labels, scores, boxes), = self.finds(model, images[:1])
-        return {"boxes.png": boxes_in_images(some.images, found, objects_of(some)),
-                "queries.png": query_attention(some.images[0], weights, labels, scores, boxes)}
+        return pictures | {
+            "queries.png": query_attention(some.images[0], weights, labels, scores, boxes)}
 
     def _check(self, config):
         if config.image_size != SIZE:

@@ -12,6 +12,8 @@ LAYERS = [
     ("PositionedAttention.backward", "dkeys.sum(axis=0)", "dcontext.sum(axis=0)"),
     ("DETRBlock.backward", "dpositions + dp + dr", "dpositions + dp"),
     ("DETRBlock.backward", "add(dqueries, dcontext)", "dqueries"),
+    ("ReferenceAttention.backward", "dpoints.sum(axis=0)", "dpoints.mean(axis=0)"),
+    ("ReferenceAttention.backward", "dpositions = dx.sum(axis=0)", "dpositions = dx.mean(axis=0)"),
     ("BoxHead.backward", "sigmoid_backward(dy, saved_sigmoid)", "dy"),
     ("DETR.backward", "self.queries.grad += dqueries", "self.queries.grad = dqueries"),
     ("DETR.backward", "dr = dr + dof_positions", "dr = dr"),
