@@ -63,7 +63,7 @@ class ReferenceAttention(Layer):
         query_positions : ndarray, shape (T, C)
             p.
         key_positions : ndarray, shape (S, C)
-            Not used.
+            Their values are not used.
         rng : numpy.random.Generator, optional
             Not used: no weight is dropped.
 
@@ -71,11 +71,17 @@ class ReferenceAttention(Layer):
         -------
         y : ndarray, shape (B, T, C)
         saved : tuple
+
+        Raises
+        ------
+        ValueError, TypeError
+            If an input is no array of floats of its shape, or S is not the square of `side`.
         """
         owner = "ReferenceAttention"
-        sizes = check_array(owner, "x", x, "(B, T, C)")
-        check_array(owner, "query_positions", query_positions, "(T, C)", T=sizes["T"],
-                    C=sizes["C"])
+        for name, vectors, positions in (("query_positions", x, query_positions),
+                                         ("key_positions", context, key_positions)):
+            sizes = check_array(owner, "x" if vectors is x else "context", vectors, "(B, T, C)")
+            check_array(owner, name, positions, "(T, C)", T=sizes["T"], C=sizes["C"])
         saved_reference = saved_sigmoid = None
         if self.reference is None:
             points = self.centres(x.real.dtype)                       # (S, 2)

@@ -77,8 +77,11 @@ def test_a_wrong_number_of_points_is_refused(rng):
         with pytest.raises(ValueError, match=f"DETRConfig: n_points={n_points}"):
             DETRConfig(**SIZES, n_points=n_points)
     layer = ReferenceAttention(4, 2, 3, 3, rng, of_patches=True, dtype=float)
+    nine, eight = np.ones((1, 9, 4)), np.ones((1, 8, 4))
     with pytest.raises(ValueError, match="S=8"):
-        layer(np.ones((1, 9, 4)), np.ones((1, 8, 4)), np.ones((9, 4)), np.ones((8, 4)))
+        layer(nine, eight, nine[0], eight[0])
+    with pytest.raises(TypeError, match="key_positions must be an array"):
+        layer(nine, nine, nine[0], None)
 
 
 @pytest.mark.slow
@@ -92,3 +95,5 @@ def test_one_scene_again_and_again_is_learned():
     assert losses[-1] < 0.2 * losses[0]
     for (labels, scores, _), true in zip(task.finds(trainer.model, batch.images), batch.targets):
         assert sorted(labels[scores > 0.5]) == sorted(true[true != IGNORE_INDEX])
+    # no query has a weight for every patch, which a picture of its attention would need
+    assert task.pictures(trainer.model, None).keys() == {"boxes.png"}
