@@ -22,7 +22,7 @@ from pathlib import Path
 
 FOLDER = Path("/cells")
 MOST = 100_000                                        # characters that a cell may print
-EVERY = 0.1                                           # seconds between two pieces of output
+EVERY = 0.1                                           # seconds until a part of a line is shown
 
 
 class Packages:
@@ -56,10 +56,10 @@ class Packages:
 
 
 class Printed(io.TextIOBase):
-    """Standard output: pieces go to `show` as they come, up to a limit."""
+    """Standard output: lines go to `show` as they come, up to a limit."""
 
     def __init__(self, show):
-        self.show, self.parts, self.left, self.sent = show, [], MOST, time.monotonic()
+        self.show, self.parts, self.left, self.sent = show, [], MOST, 0
 
     def writable(self):
         return True
@@ -69,7 +69,7 @@ class Printed(io.TextIOBase):
             kept = text[:self.left]
             self.left -= len(kept)
             self.parts.append(kept if self.left else f"{kept}\n... (more is not shown)\n")
-            if time.monotonic() - self.sent > EVERY:
+            if text.endswith("\n") or time.monotonic() - self.sent > EVERY:
                 self.flush()
         return len(text)
 

@@ -136,8 +136,7 @@ async function during(work) {
   running = true;
   document.body.classList.add("busy");
   stop.disabled = false;
-  if (!python.ready) say("Loading Python");
-  else say("Running");
+  say(python.ready ? "Running" : "Loading Python");
   try { return await work(); } finally {
     running = false;
     document.body.classList.remove("busy");
@@ -155,8 +154,7 @@ async function run(chosen) {
       if (!await cell.run()) break;
     }
   });
-  const worker = await navigator.serviceWorker?.getRegistration();
-  worker?.active?.postMessage("keep");
+  (await navigator.serviceWorker?.getRegistration())?.active?.postMessage("keep");
 }
 
 async function download() {
@@ -186,7 +184,7 @@ function older() {
 }
 
 const settings = await (await fetch(new URL("settings.json", import.meta.url))).json();
-const python = new Python(settings, { status: say, lost: say });
+const python = new Python(settings, { status: (words) => running && say(words), lost: say });
 const stop = button("Stop", () => python.stop(), { disabled: true });
 const cells = [...document.querySelectorAll(".cell")].map((element) => new Cell(element));
 

@@ -58,6 +58,7 @@ export class Python {
   restart() {
     this.lose("Python was ended to stop the cell: what the cells had defined is gone. " +
               "Run the cells that come before again (Run to here).");
+    this.start().catch(() => {});                     // the next run says what is wrong
   }
 
   lose(words) {
