@@ -89,7 +89,7 @@ def _build(out, notebooks, extra, python):
             (names[place - 1] if place else None, "previous"),
             (names[place + 1] if place + 1 < len(names) else None, "next")) if each]
         links = " ".join(f'<a rel="{words[:4]}" href="{each}{lesson.ENDING}">'
-                         f"{lesson.markdown(titles[each])[3:-5]}</a>" for each, words in turn)
+                         f"{lesson.line(titles[each])}</a>" for each, words in turn)
         write(name, titles[name], lesson.body(notebook, keep_picture), name, links)
         (out / "notebooks" / f"{name}.ipynb").write_text(lesson.bare(notebook), "utf-8")
     write("index", "The course", _contents(titles, lessons, extra))
@@ -144,7 +144,7 @@ def _contents(titles, lessons, extra):
         checks = [key for place, key in lesson.keys_of(lessons[name]).items()
                   if lesson.checked(lesson.source_of(lessons[name]["cells"][place]))]
         rows.append(f'<li data-lesson="{name}" data-checks="{" ".join(checks)}">'
-                    f'<a href="{name}{lesson.ENDING}">{lesson.markdown(title)[3:-5]}</a></li>')
+                    f'<a href="{name}{lesson.ENDING}">{lesson.line(title)}</a></li>')
     links = "".join(f'<p><a href="{path.stem.lower()}{lesson.ENDING}">{html.escape(title)}</a></p>'
                     for path, title in extra)
     about = lesson.markdown((HERE / "about.md").read_text("utf-8"))

@@ -65,6 +65,17 @@ def markdown(text, renderer=None):
     return MarkdownWithMath(renderer=renderer or Renderer()).render(text)
 
 
+def line(text):
+    """The HTML of one line of Markdown: a title, which may begin with a number.
+
+    Examples
+    --------
+    >>> line("2. The root of $D$")
+    '2. The root of <math alttext="D"><mi>D</mi></math>'
+    """
+    return re.sub(r"^<p>|</p>$", "", markdown(re.sub(r"^(\d+)\.", r"\1\\.", text)).strip())
+
+
 def title_of(notebook):
     """The first heading of a notebook."""
     for cell in notebook["cells"]:

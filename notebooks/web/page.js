@@ -136,12 +136,12 @@ async function during(work) {
   running = true;
   document.body.classList.add("busy");
   stop.disabled = false;
-  say(python.ready ? "Running" : "Loading Python");
+  say(python.isReady ? "Running" : "Loading Python");
   try { return await work(); } finally {
     running = false;
     document.body.classList.remove("busy");
     stop.disabled = true;
-    if (python.ready) say("Ready");
+    if (python.isReady) say("Ready");
   }
 }
 

@@ -15,7 +15,7 @@ export class Python {
       this.reject = reject;
       this.worker = new Worker(new URL("worker.js", import.meta.url), { type: "module" });
       this.worker.onmessage = ({ data }) => {
-        if (data.kind === "ready") resolve();
+        if (data.kind === "ready") { this.isReady = true; resolve(); }
         else if (data.kind === "loading") this.on.status(data.words);
         else if (data.kind === "output" && data.id === this.running?.id) {
           this.running.show(data.type, data.text);
@@ -64,6 +64,7 @@ export class Python {
   lose(words) {
     this.worker?.terminate();
     this.worker = this.ready = null;
+    this.isReady = false;
     this.reject?.(new Error(words));                  // of a start that has not ended
     const { running } = this;
     this.on.lost(words);

@@ -97,7 +97,10 @@ def test_a_page_loads_what_is_in_the_folder_and_nothing_else(pages, read_only):
         assert policy.startswith("default-src 'self'") and "http" not in policy
 
 
-def test_every_lesson_is_reached_from_the_first_page_and_from_the_one_before(pages):
+def test_every_lesson_is_reached_from_the_first_page_and_from_the_one_before(pages, read_only):
+    assert all(page.closed_well and not page.open for page in pages.values())
+    contents = (read_only / "index.html").read_text("utf-8")
+    assert '">2. Scaled dot-product attention, and why the square root of D</a></li>' in contents
     names = [f"{path.stem}.html" for path in LESSONS]
     assert [link for link in pages["index.html"].links if link[:1].isdigit()] == names
     for before, after in zip(names, names[1:]):

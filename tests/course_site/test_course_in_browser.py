@@ -22,7 +22,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.skipif(bool(LACKING), reason=LACKING
 LESSON = "02_scaled_dot_product_attention.html"
 READABLE = 1_000_000                                  # bytes
 STOPPED = 5                                           # seconds
-PATIENCE = 200                                        # seconds, on a machine that does other work
+PATIENCE = 400                                        # seconds, on a machine that does other work
 
 
 @pytest.fixture(scope="module")
