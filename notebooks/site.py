@@ -5,6 +5,7 @@ notebooks; text, formulas, code and pictures can be read before any script has r
 """
 
 import argparse
+import subprocess
 import sys
 from pathlib import Path
 
@@ -19,14 +20,14 @@ def main():
     parser = argparse.ArgumentParser(description="Build the course as a web site.")
     parser.add_argument("--out", type=Path, default=OUT, help="(default: build/course)")
     parser.add_argument("--pyodide", metavar="ADDRESS", default="pyodide/",
-                        help="a folder with the files of Pyodide, such as https://host/pyodide/ "
+                        help="where the files of Pyodide are, such as https://host/pyodide/ "
                         "(default: pyodide/, a copy of them next to the pages)")
     parser.add_argument("--text-only", action="store_true", help="pages to read, without Python")
     arguments = parser.parse_args()
     try:
         python = None if arguments.text_only else packages.Python(arguments.pyodide)
         folder.build(arguments.out, sorted(HERE.glob("[0-9]*.ipynb")), EXTRA, python)
-    except ValueError as error:
+    except (ValueError, subprocess.CalledProcessError) as error:
         sys.exit(f"site.py: {error}")
     print(f"{arguments.out}: {folder.size(arguments.out) / 1e6:.1f} MB", file=sys.stderr)
 

@@ -85,18 +85,17 @@ def _build(out, notebooks, extra, python):
     (out / "notebooks").mkdir()
     (out / MARK).write_text("The lessons as notebooks without outputs, for Download.\n")
     for place, (name, notebook) in enumerate(lessons.items()):
-        turn = [(each, words) for each, words in (
-            (names[place - 1] if place else None, "previous"),
-            (names[place + 1] if place + 1 < len(names) else None, "next")) if each]
-        links = " ".join(f'<a rel="{words[:4]}" href="{each}{lesson.ENDING}">'
-                         f"{lesson.line(titles[each])}</a>" for each, words in turn)
+        turn = [*(("prev", each) for each in names[:place][-1:]),
+                *(("next", each) for each in names[place + 1:][:1])]
+        links = " ".join(f'<a rel="{where}" href="{each}{lesson.ENDING}">'
+                         f"{lesson.line(titles[each])}</a>" for where, each in turn)
         write(name, titles[name], lesson.body(notebook, keep_picture), name, links)
         (out / "notebooks" / f"{name}.ipynb").write_text(lesson.bare(notebook), "utf-8")
     write("index", "The course", _contents(titles, lessons, extra))
     for path, title in extra:
         write(path.stem.lower(), title, lesson.markdown(path.read_text("utf-8")))
     if python:
-        _keep_offline(out, scripts, settings)
+        _keep_offline(out, settings)
 
 
 def _files(out):
@@ -107,7 +106,7 @@ def _scripts(out, python):
     """(name of the folder of scripts, with the hash of what is in it; settings of the pages)."""
     folder = out / "scripts"
     folder.mkdir()
-    settings = python and {**python.write(out, folder)}
+    settings = python and python.write(out, folder)
     for name in (STYLE, *(SCRIPTS if python else ())):
         shutil.copy2(HERE / name, folder)
     if python:
@@ -121,7 +120,7 @@ def _scripts(out, python):
     return named, settings
 
 
-def _keep_offline(out, scripts, settings):
+def _keep_offline(out, settings):
     """The worker that keeps the site, with its lists of files: pages at once, others later."""
     rest = [*packages.kept(settings), *(
         name for name in _files(out) if name.startswith("pictures/"))]

@@ -7,13 +7,14 @@ are loaded from another host that has the same release.
 import base64
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import zipfile
 from hashlib import sha256
-from importlib.util import find_spec
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from pydoc_data import topics
 
@@ -33,8 +34,8 @@ class Python:
     Parameters
     ----------
     host : str
-        Address of a folder with Pyodide's files and wheels, relative to the pages or whole; it ends
-        with a slash.
+        Address of a folder with Pyodide's files and wheels; it ends with a slash. A name alone is a
+        folder of the site, into which they are copied; any other must have them.
 
     Raises
     ------
@@ -47,7 +48,7 @@ class Python:
             raise ValueError(f"the address of Pyodide ends with a slash: {host}/")
         if pyodide_files.lacking():
             raise ValueError(pyodide_files.lacking())
-        self.host, self.own = host, not host.startswith(("https:", "http:", "//"))
+        self.host, self.own = host, re.fullmatch(r"[\w-]+/", host) is not None
         listed = json.loads((pyodide_files.PYODIDE / "pyodide-lock.json").read_text("utf-8"))
         self.listed = listed["packages"]
         self.wheels = pyodide_files.wheels()
@@ -130,12 +131,20 @@ def numformer_wheel(folder):
                                 ignore=shutil.ignore_patterns("__pycache__", "*.png"))
             else:
                 shutil.copy2(ROOT / name, tree / name)
-        isolation = [] if find_spec("setuptools") is None else ["--no-build-isolation"]
+        isolation = ["--no-build-isolation"] if _makes_wheels() else []
         subprocess.run([sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", *isolation,
                         "--wheel-dir", place, str(tree)], check=True,
                        env={**os.environ, "SOURCE_DATE_EPOCH": "315532800"})      # 1980, as zip
         wheel, = Path(place).glob("numformer-*.whl")
         return Path(shutil.copy(wheel, folder))
+
+
+def _makes_wheels():
+    """Whether the setuptools here makes wheels by itself; otherwise pip fetches one that does."""
+    try:
+        return tuple(map(int, version("setuptools").split(".")[:2])) >= (70, 1)
+    except PackageNotFoundError:
+        return False
 
 
 def default_text(folder):

@@ -78,6 +78,8 @@ def test_pyodide_may_have_another_host(built):
     assert not (site / "pyodide").exists() and settings["pyodide"] == "https://example.org/pyodide/"
     numpy, ours = [address for address, *_ in settings["start"]]
     assert numpy.startswith("https://example.org/pyodide/numpy-") and (site / ours).is_file()
+    assert packages.Python("files/").own and not any(
+        packages.Python(host).own for host in ("../pyodide/", "/pyodide/", "//host/", "a/../b/"))
     text, = site.glob("0*.html")
     assert "example.org" not in text.read_text("utf-8")
 
