@@ -134,6 +134,15 @@ PRESETS = {
              eval_every=160, save_every=160),
         TEXT,
     ),
+    # A small `tiny` for a browser's Python, which has one thread and no BLAS
+    "browser": Preset(
+        dict(context_length=64, n_layers=2, n_heads=4, d_model=64, norm="rms_norm",
+             feedforward="swiglu", positions="rotary", query_key_norm=True, bias=False,
+             init_std=0.08),
+        dict(steps=200, batch_size=8, learning_rate=1e-2, min_learning_rate=5e-4, warmup_steps=10,
+             eval_every=0, save_every=0),
+        TEXT,
+    ),
     # nanoGPT's character model for a CPU (Karpathy 2022), with the tanh GELU of GPT-2's code
     "nanogpt-cpu": Preset(
         dict(context_length=64, n_layers=4, n_heads=4, d_model=128, bias=False),
