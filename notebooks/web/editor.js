@@ -1,8 +1,8 @@
 // A cell's code as a text field above the same text in colours.
 
-const WORDS = "False None True and as assert async await break case class continue def del elif else " +
-  "except finally for from global if import in is lambda match nonlocal not or pass raise return try " +
-  "while with yield";
+const WORDS = "False None True and as assert async await break case class continue def del " +
+  "elif else except finally for from global if import in is lambda match nonlocal not or pass " +
+  "raise return try while with yield";
 const PARTS = new RegExp([
   String.raw`(?<comment>#[^\n]*)`,
   String.raw`(?<string>(?:\b[rbfRBF]{1,2})?(?:"""[\s\S]*?(?:"""|$)|'''[\s\S]*?(?:'''|$)` +
@@ -25,7 +25,7 @@ export function colour(element, code) {
   element.replaceChildren(...parts, code.slice(at), "\n");
 }
 
-// Makes a <pre><code> editable. Returns {field, value, set(code)}; onChange(code) follows each edit.
+// Makes a <pre><code> editable. Returns {field, value, set(code)}; onChange(code) follows edits.
 export function editor(pre, label, onChange) {
   const code = pre.firstElementChild, field = document.createElement("textarea");
   Object.assign(field, { value: code.textContent, spellcheck: false, autocomplete: "off",
@@ -69,7 +69,8 @@ function pressed(event, field) {
     const all = lines.every((line) => !line.trim() || /^\s*#/.test(line));
     const changed = lines.map((line) => event.key === "Tab"
       ? (event.shiftKey ? line.replace(/^ {1,4}/, "") : `    ${line}`)
-      : !line.trim() ? line : all ? line.replace(/^(\s*)# ?/, "$1") : line.replace(/^(\s*)/, "$1# "));
+      : !line.trim() ? line
+        : all ? line.replace(/^(\s*)# ?/, "$1") : line.replace(/^(\s*)/, "$1# "));
     field.setSelectionRange(first, last);
     type(field, changed.join("\n"));
     field.setSelectionRange(start === end ? field.selectionEnd : first, field.selectionEnd);

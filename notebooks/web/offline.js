@@ -18,9 +18,8 @@ self.addEventListener("install", (event) => {
 
 self.addEventListener("activate", (event) => event.waitUntil((async () => {
   for (const name of await caches.keys()) {
-    if (name !== CACHE && name.startsWith("numformer ") && name.endsWith(` ${registration.scope}`)) {
-      await caches.delete(name);
-    }
+    const ours = name.startsWith("numformer ") && name.endsWith(` ${registration.scope}`);
+    if (ours && name !== CACHE) await caches.delete(name);
   }
   const cache = await caches.open(CACHE);
   for (const request of await cache.keys()) {

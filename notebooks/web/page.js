@@ -126,7 +126,8 @@ class Cell {
 
   async ask(name, check) {
     if (running) return;
-    await during(() => this.run(`from numformer import ${name}\n${name}(${JSON.stringify(check)})`));
+    const code = `from numformer import ${name}\n${name}(${JSON.stringify(check)})`;
+    await during(() => this.run(code));
   }
 }
 
@@ -189,7 +190,8 @@ const stop = button("Stop", () => python.stop(), { disabled: true });
 const cells = [...document.querySelectorAll(".cell")].map((element) => new Cell(element));
 
 header.append(make("div", { className: "tools" }, button("Run all", () => run(cells)), stop,
-                   button("Download", download, { title: "This lesson with your code, as a notebook" })),
+                   button("Download", download,
+                            { title: "This lesson with your code, as a notebook" })),
               status);
 older();
 if (location.hash) document.getElementById(decodeURIComponent(location.hash.slice(1)))

@@ -22,7 +22,8 @@ export class Python {
         } else if (data.kind === "done" && data.id === this.running?.id) this.end(data);
         else if (data.kind === "failed") this.lose(`Python has ended: ${data.words}`);
       };
-      this.worker.onerror = (event) => this.lose(`Python has ended: ${event.message || "no reason"}`);
+      this.worker.onerror = (event) =>
+        this.lose(`Python has ended: ${event.message || "no reason"}`);
       this.worker.postMessage({ kind: "start", base: new URL(".", location.href).href,
                                 settings: this.settings, shared: this.shared });
     });
@@ -47,7 +48,7 @@ export class Python {
     resolve(result);
   }
 
-  // Interrupts a cell where threads share memory; otherwise, or where that does not help, ends Python.
+  // Interrupts a cell where threads share memory; otherwise, or if that does not help, ends Python.
   stop() {
     if (this.shared && this.running) {
       this.shared[0] = 2;

@@ -40,7 +40,8 @@ async function start({ base, settings, shared }) {
   const { loadPyodide } = await import(`${host}pyodide.mjs`);
   python = await loadPyodide({ indexURL: host, env: { HOME: "/home/pyodide", MPLBACKEND: "Agg" } });
   data.slice(settings.core.length).forEach((wheel) => python.unpackArchive(wheel, "wheel"));
-  python.FS.writeFile("/home/pyodide/cells.py", await (await fetch(new URL("cells.py", import.meta.url))).text());
+  const program = await (await fetch(new URL("cells.py", import.meta.url))).text();
+  python.FS.writeFile("/home/pyodide/cells.py", program);
   cells = python.pyimport("cells");
   names = cells.new_names();
   const wheels = python.toPy(Object.fromEntries(Object.entries(settings.packages).map(
