@@ -14,7 +14,7 @@ from numformer.recipes.library.library_task import LibraryTask
 from numformer.recipes.numbers import forecasts, points
 from numformer.recipes.text import music
 from numformer.recipes.text_to_text import (
-    bart, documents, seq2seq, t5, tale_documents, tales, translate)
+    bart, documents, pronouns, senses, seq2seq, t5, tale_documents, tales, translate)
 from numformer.recipes.vision import questions
 from numformer.recipes.world import answers, entailment, world_task
 
@@ -62,6 +62,8 @@ def small_data():
         few = {held_out: library_sections(held_out)[:40] for held_out in (False, True)}
         for page, counts in {
                 bert: dict(ROUNDS=1, EASY_ROUNDS=1),
+                pronouns: dict(TRAINING=300, HELD_OUT=12, CHOOSING=20),
+                senses: dict(TRAINING=600, HELD_OUT=40, KNOWN=60),
                 seq2seq: dict(TRAINING=1000, HELD_OUT=100), translate: dict(TRAINING_PAIRS=1000),
                 t5: dict(TRAINING_PAIRS=400, HELD_OUT=5), bart: dict(MEASURED=4),
                 documents: dict(library_sections=few.get, MERGES=50),
@@ -78,11 +80,13 @@ def small_data():
         for kind in (answers.AnswerTask, entailment.EntailmentTask):
             patch.setattr(kind, "n_tales", 20)
         patch.setattr(type(PRESETS["world-bert"].task), "n_tales", 30)
-        for name in ("translate", "instructions", "denoise", "spans", "summarize"):
+        for name in ("translate", "instructions", "denoise", "spans", "summarize",
+                     "pronouns", "senses"):
             patch.setattr(type(TASKS[name]), "longest", 8)
-        cached = (seq2seq._pairs, translate._pairs, t5._pairs, documents._documents, tales._pairs,
-                  tale_documents._documents, world_task._tokenizer, library_task._tokenizer,
-                  forecasts._held_out, points.held_out, music._songbook)
+        cached = (seq2seq._pairs, pronouns._pairs, senses._pairs, translate._pairs,
+                  t5._pairs, documents._documents, tales._pairs, tale_documents._documents,
+                  world_task._tokenizer, library_task._tokenizer, forecasts._held_out,
+                  points.held_out, music._songbook)
         for function in cached:
             function.cache_clear()
         yield

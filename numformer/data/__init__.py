@@ -27,9 +27,11 @@ from numformer.data.corpora.numbers import (
     english, french, held_out_numbers, number_pairs, number_text, number_tokens, number_vocabulary)
 from numformer.data.corpora.passages import (
     next_sentence_pairs, repeated_passages, topic_passages, topic_triplets)
+from numformer.data.corpora.pronouns import Reference, reference, references
 from numformer.data.corpora.recall import (
     earlier_examples, recall_examples, recall_ids, recall_text)
 from numformer.data.corpora.scenes import Scenes, SceneStream, digit_scenes, scene_batch
+from numformer.data.corpora.senses import Sense, senses
 from numformer.data.corpora.series import random_series
 from numformer.data.corpora.shapes import SHAPES, shape_points
 from numformer.data.corpora.split import is_held_out
@@ -54,19 +56,20 @@ __all__ = [
     "Curriculum", "DOCUMENTATION", "DataError", "Digits", "EpochStream", "Epochs",
     "HELD_OUT_PHRASING", "INSTRUCTIONS", "LabelledRows", "LabelledStream", "MaskedStream", "Melody",
     "NoSuchFile", "NoiseStream", "PHRASINGS", "PairBatch", "PairStream", "PassageRows",
-    "PassageStream", "PublishedTokenizer", "QUESTIONS", "RecallStream", "SHAPES", "SUMS",
-    "SceneStream", "Scenes", "Section", "TINY_SHAKESPEARE", "Tale", "Triplets", "UnigramTokenizer",
-    "VerifiableTask", "WORLD", "WordPieceTokenizer", "WordTokenizer", "all_captions",
-    "answer_batch", "consecutive_blocks", "consecutive_masked_rows", "consecutive_pairs",
-    "consecutive_passages", "consecutive_rows", "corrupt_spans", "date_pairs", "digit_caption",
-    "digit_scenes", "earlier_examples", "english", "french", "held_out_instructions",
-    "held_out_numbers", "hide_tokens", "infill", "instruction_mixture", "instruction_pairs",
-    "is_held_out", "labelled_batches", "library_sections", "library_text", "load_corpus",
-    "load_digits", "load_tokenizer", "mask_tokens", "melodies", "melody_rules", "melody_text",
-    "next_sentence_pairs", "number_pairs", "number_text", "number_tokens", "number_vocabulary",
-    "pair_batch", "passage_rows", "permute_sentences", "question_answer", "random_series",
-    "read_melody", "recall_batch", "recall_examples", "recall_ids", "recall_text",
-    "repeated_passages", "sampled_prompts", "save_tokenizer", "scene_batch", "shape_points",
-    "split_prompts", "tale", "tales", "tokenizer_from_json", "topic_passages", "topic_triplets",
-    "two_digits", "world_text", "world_tokens", "written_dates",
+    "PassageStream", "PublishedTokenizer", "QUESTIONS", "RecallStream", "Reference", "SHAPES",
+    "SUMS", "SceneStream", "Scenes", "Section", "Sense", "TINY_SHAKESPEARE", "Tale", "Triplets",
+    "UnigramTokenizer", "VerifiableTask", "WORLD", "WordPieceTokenizer", "WordTokenizer",
+    "all_captions", "answer_batch", "consecutive_blocks", "consecutive_masked_rows",
+    "consecutive_pairs", "consecutive_passages", "consecutive_rows", "corrupt_spans", "date_pairs",
+    "digit_caption", "digit_scenes", "earlier_examples", "english", "french",
+    "held_out_instructions", "held_out_numbers", "hide_tokens", "infill", "instruction_mixture",
+    "instruction_pairs", "is_held_out", "labelled_batches", "library_sections", "library_text",
+    "load_corpus", "load_digits", "load_tokenizer", "mask_tokens", "melodies", "melody_rules",
+    "melody_text", "next_sentence_pairs", "number_pairs", "number_text", "number_tokens",
+    "number_vocabulary", "pair_batch", "passage_rows", "permute_sentences", "question_answer",
+    "random_series", "read_melody", "recall_batch", "recall_examples", "recall_ids", "recall_text",
+    "reference", "references", "repeated_passages", "sampled_prompts", "save_tokenizer",
+    "scene_batch", "senses", "shape_points", "split_prompts", "tale", "tales",
+    "tokenizer_from_json", "topic_passages", "topic_triplets", "two_digits", "world_text",
+    "world_tokens", "written_dates",
 ]

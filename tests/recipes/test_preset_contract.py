@@ -37,6 +37,13 @@ FRACTIONS = {
     "summarize": "exact rouge_l rouge_l_of_the_first_sentence rouge_l_of_the_best_sentence",
     "topics": "accuracy", "few-topics": "accuracy", "gpt-topics": "accuracy",
     "taught-topics": "accuracy", "passages": "recall_at_1 recall_at_1_before",
+    "pronouns": " ".join(f"{name}{when}" for when in ("", "_before") for name in (
+        "exact", "meant", "nearest_meant", *(f"{figure}_{kind}" for kind in ("it", "she_he")
+                                             for figure in ("nearest_meant", "encoder_head",
+                                                            "cross_head")))),
+    "senses": " ".join(f"{name}{when}" for when in ("", "_before") for name in (
+        "exact", "sense", "sense_of_embedding", "bank_of_embedding", "sense_of_vector",
+        "bank_of_vector")),
     "digit-questions": "exact question_alone nearest_picture nearest_digits",
     "forecasts": "coverage coverage_wanted",
     "point-clouds": "accuracy nearest_profile nearest_cloud moved_by_another_order",
@@ -52,7 +59,8 @@ PICTURES = {                                          # beside that of the loss
     "seq2seq": "alignment", "translate": "alignment", "summarize": "alignment",
     "vit": "attention positions", "swin": "attention-1", "swin-unshifted": "attention-1",
     "detr": "boxes queries", "clip": "similarity", "pixels": "samples",
-    "vqa": "attention", "forecast": "forecast", "points": "orders"} | {
+    "vqa": "attention", "forecast": "forecast", "points": "orders",
+    "translate-pronouns": "alignment pronouns", "translate-senses": "alignment senses"} | {
         name: "attention" for name, preset in PRESETS.items()
         if isinstance(preset.task, TextTask) and issubclass(KINDS[preset.kind][0], Decoder)}
 # of samples; a prompt that does not fit, and what is said of it
