@@ -6,8 +6,8 @@ nouns of a sentence have different genders.
 
 Of people, "she" and "he" tell who is meant by themselves. Here the French repeats the name.
 
-The first sentence of the examples is the one on the blog of Uszkoreit (2017), "Transformer: A Novel
-Neural Network Architecture for Language Understanding".
+The first example of `reference` follows the sentence on the blog of Uszkoreit (2017), "Transformer:
+A Novel Neural Network Architecture for Language Understanding".
 """
 
 from itertools import chain
@@ -48,9 +48,9 @@ class Reference(NamedTuple):
     ----------
     english, french : str
     pronoun : int
-        The place of "it", "she" or "he" among the words of the English sentence.
+        The position of "it", "she" or "he" among the words of the English sentence.
     nouns : (int, int)
-        The places of the two nouns or names.
+        The positions of the two nouns or names.
     meant : int
         Which of them is meant: 0 or 1.
     """
@@ -95,14 +95,14 @@ def reference(first, verb, second, pronoun, adjective):
     >>> reference("tom", "called", "clara", "she", "tired").french
     'tom a appelé clara parce que clara était trop fatiguée'
     """
-    nouns, verbs = (first, second), (first in ANIMALS, second in ANIMALS)
+    nouns, are_animals = (first, second), (first in ANIMALS, second in ANIMALS)
     of_people = {*nouns} <= {*MEN, *WOMEN}
-    table = TO_PEOPLE if of_people else TO_PLACES if verbs[0] else TO_ANIMALS
+    table = TO_PEOPLE if of_people else TO_PLACES if are_animals[0] else TO_ANIMALS
     fits = [adjective in (OF_PLACES if noun in PLACES else OF_BODIES) for noun in nouns]
     genders = [noun in _MASCULINE for noun in nouns]
     known = {*ANIMALS, *PLACES, *MEN, *WOMEN}
     if not (known >= {*nouns} and verb in table and genders[0] != genders[1]
-            and (of_people or any(verbs)) and (all(fits) if of_people else sum(fits) == 1)
+            and (of_people or any(are_animals)) and (all(fits) if of_people else sum(fits) == 1)
             and pronoun in (("he", "she") if of_people else ("it",))):
         raise ValueError(f"reference: {first!r}, {verb!r}, {second!r}, {pronoun!r} and "
                          f"{adjective!r} make no sentence of this page, in which a pronoun means "

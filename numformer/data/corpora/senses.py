@@ -41,7 +41,7 @@ class Sense(NamedTuple):
     word : str
         The ambiguous one.
     at : int
-        Its place among the words of the English sentence.
+        Its position among the words of the English sentence.
     sense : str
         Its French, with the article.
     """

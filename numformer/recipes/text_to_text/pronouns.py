@@ -142,7 +142,7 @@ def meaning(french):
 
 
 def named_at(decode, target):
-    """The place in a target at which "il", "elle" or the name is: before "était"."""
+    """The position in a target at which "il", "elle" or the name is: before "était"."""
     return [decode([token]) for token in target].index("était") - 1
 
 
