@@ -8,16 +8,18 @@ modulo 5. A question ends with ?, an answer with a point. A teacher answers in o
     340201?=0.              at once: hard to learn, as six digits must be added in one step
     340201?322440=0.        with steps: 3, 3 + 4, 3 + 4 + 0, ..., each modulo 5, which is easy
 
-First the model imitates the teacher, who answers at once in 70% of the texts. So it does that, too,
-and most of its answers are wrong. Then it samples answers of its own, and a rule rewards those that
-end with the right digit. The rule does not look at the steps, but answers with steps earn more, so
-they become more likely. Both parts together take less than a minute.
+First the model imitates the teacher, who answers at once in 70% of the texts. So the most likely
+first character is =, and most answers are wrong; but of answers that are sampled, 30% have steps.
+Then it samples, and a rule rewards answers with the right digit. The rule does not look at the
+steps, but answers with steps earn more, so they become more likely: all in less than a minute.
 
-This is GRPO (Shao et al. 2024, "DeepSeekMath") with the clipped ratio of PPO (Schulman et al. 2017)
-and the same weight for each token, as in DAPO (Yu et al. 2025). It has no penalty for the distance
-from the model that imitates. Words and conventions are those of minimal.py. Shapes: P questions
-with G answers each, a group; B = P G texts of T + 1 characters; V characters in the vocabulary,
-which are the tokens.
+A model that chooses what to do, here the next character, is called a policy. This is GRPO, group
+relative policy optimization (Shao et al. 2024, "DeepSeekMath"), with the clipped ratio of PPO
+(Schulman et al. 2017). All tokens have the same weight, as in DAPO (Yu et al. 2025); the first GRPO
+took the mean of each answer's tokens before that of all answers. There is no penalty for the
+distance from the model that imitates: ten rounds do not lead far. Conventions are those of
+minimal.py. Shapes: P questions with G answers to each, its group; B texts of T + 1 characters, P G
+of them when it learns from rewards; V characters in the vocabulary, which are the tokens.
 """
 
 import sys
@@ -30,12 +32,14 @@ from numformer.minimal import adamw, backward, forward, initial_parameters, soft
 
 CHARACTERS = "01234?=."                   # an id is an index into it, so V = 8
 END = CHARACTERS.index(".")
-DIGITS, BASE = 6, 5                       # of a question; there are 5^6 = 15,625 questions
-ANSWER = DIGITS + 3                       # the longest answer: 6 sums, =, the digit and the point
+DIGITS, BASE = 6, 5                       # six digits of 0 to 4; there are 5^6 = 15,625 questions
+ANSWER = DIGITS + 3                       # characters of the longest: 6 sums, =, the digit, a point
 HELD_OUT, WITH_STEPS = 500, 0.3           # questions to measure with; share of the teacher's texts
 STEPS, BATCH, LEARNING_RATE, WARMUP = 400, 64, 3e-3, 50               # of imitation
-ROUNDS, QUESTIONS, GROUP, UPDATES = 10, 32, 8, 2     # of rewards: P, G, and steps of AdamW a round
-CLIP, REWARD_RATE = 0.2, 3e-4             # see policy_loss; the learning rate of these steps
+ROUNDS, UPDATES = 10, 2                   # of learning from rewards; steps of AdamW in a round
+QUESTIONS, GROUP = 32, 8                  # P and G, of a round
+REWARD_RATE = 3e-4                        # small: the gradient is a mean over few samples
+CLIP = 0.2                                # see policy_loss; as in PPO
 
 
 # ---- The task -----------------------------------------------------------------------------------
@@ -48,7 +52,7 @@ def teacher(question, with_steps):
 
 
 def reward(text):
-    """1 for an answer that ends with =, the right digit and a point, otherwise 0."""
+    """1 if between the first = of an answer and its point stands the right digit alone, else 0."""
     correct = sum(int(digit) for digit in text[:DIGITS]) % BASE
     answer, point, _ = text[DIGITS + 1:].partition(".")               # up to the first point
     return float(point == "." and answer.partition("=")[2] == str(correct))
@@ -64,8 +68,8 @@ def texts_of(ids):
 
 
 def tokens_that_count(ids):
-    """(B, T): which of the targets, ids[:, 1:], a loss is about. Those of the answer and its point,
-    since ending is learned, too; not the question, nor the points that fill up a text."""
+    """(B, T): which of the targets, ids[:, 1:], a loss is about: the answer and its point, as
+    ending is learned, too; not the question, whose ? is target DIGITS - 1, nor what fills up."""
     ends = ids[:, 1:] == END                                          # (B, T)
     ended_before = np.cumsum(ends, axis=1) - ends > 0
     return ~ended_before & (np.arange(ends.shape[1]) >= DIGITS)
@@ -92,8 +96,8 @@ def log_probs_backward(dl, saved):
 
 
 def imitation_loss(l, counts):
-    """Minus the mean of l over the tokens that count: the cross-entropy of teachers' answers."""
-    weights = counts / counts.sum(dtype=l.real.dtype)                 # (B, T): 0, or 1 / their sum
+    """Minus the mean of l over tokens that count: the cross-entropy of the teacher's answers."""
+    weights = counts / counts.sum(dtype=l.real.dtype)       # (B, T); .real: a test's l is complex
     return -(weights * l).sum(), weights
 
 
@@ -106,13 +110,17 @@ def imitation_loss_backward(saved):
 def group_advantages(rewards):
     """A = (R - mean) / std of each group, (P, G): how much better than its group an answer is.
 
-    Why can a reward be a loss? The expected reward is sum_y p_y R_y, over all answers y with their
-    probabilities p_y. Let l_y = log p_y, the sum of l over the tokens of y. As dl_y = dp_y / p_y,
-    the gradient is sum_y p_y R_y dl_y: the mean of R dl over answers that are sampled. So the loss
-    -R l has the right gradient, on average, and the rule needs no derivative. A number m that is
-    subtracted from R changes nothing, as m sum_y p_y dl_y = m sum_y dp_y = m d(1) = 0; but if m is
-    the mean, samples differ less from each other. The division by std makes groups count about the
-    same."""
+    Why can a reward be a loss? An answer y has the probability p_y, and the expected reward
+    J = sum_y p_y R_y is to be large. Let L_y = log p_y, the sum of l over the tokens of y, and '
+    the derivative with respect to any parameter. As L_y' = p_y' / p_y,
+        J' = sum_y p_y' R_y = sum_y p_y R_y L_y', the mean of R L' over answers that are sampled.
+    So the loss -R L, with answers and rewards held fixed, has the gradient of -J, on average, and
+    the rule needs no derivative. L is a sum: each token of an answer has the same factor, -R.
+
+    A number m subtracted from R changes no mean, as sum_y p_y m L_y' = m (sum_y p_y)' = m 1' = 0.
+    If m is the mean reward, the terms (R - m) L' differ less: few of them have a better mean. (That
+    the answer's own reward is in m multiplies the gradient by 1 - 1 / G.) The division by std lets
+    every group count alike, as sum A^2 is G; it is no longer the gradient of J."""
     if rewards.ndim != 2 or rewards.shape[1] < 2:
         raise ValueError(f"rewards of shape {rewards.shape} must be of shape (P, G), with G of at "
                          "least 2: an answer is compared with the others of its group")
@@ -122,17 +130,19 @@ def group_advantages(rewards):
 
 
 def policy_loss(l, old, A, counts):
-    """Minus the mean of min(r A, clip(r) A) over the tokens that count. The ratio r = exp(l - old)
-    is how much more likely a token is than when it was sampled, with the log-probability old.
+    """Minus the mean of the objective, min(r A, clip(r) A), over the tokens that count. The ratio
+    r = exp(l - old) is how much more likely a token is than when it was sampled. old, its
+    log-probability of then, is a stored number: only l depends on the parameters.
 
-    Sampling is expensive, so the same answers serve for several updates. At the first, r is 1, and
-    as dr = r dl, the gradient is that of -A l. Later, the model is no longer the one that sampled;
-    r weights each token by how much more often the new one would choose it. The clip ends a
-    movement that has gone far: for a good answer (A > 0) the objective grows no more once
-    r > 1 + CLIP, for a bad one once r < 1 - CLIP. The minimum leaves the way back open.
+    Sampling is expensive, so the same answers serve for several updates. At the first, r is 1, but
+    r' = r l' = l', so the gradient is that of -A l. Later, the model is another than the one that
+    sampled, and r corrects for it: sum_y q_y f_y = sum_y p_y (q_y / p_y) f_y (strictly, that is the
+    ratio of whole answers). The clip ends a movement that has gone far: for a good answer, A > 0,
+    the objective grows no more once r > 1 + CLIP, for a bad one once r < 1 - CLIP. Where r has gone
+    the wrong way, as r < 1 - CLIP for A > 0, the minimum is r A, and its gradient leads back.
 
     l, old and counts are (B, T), A is (B,): all tokens of an answer have the same advantage."""
-    weights = counts / counts.sum(dtype=l.real.dtype)                 # (B, T)
+    weights = counts / counts.sum(dtype=l.real.dtype)                 # (B, T): 0, or 1 / their sum
     A = A[:, None].astype(weights.dtype)                              # (B, 1)
     r = np.exp(l - old)                                               # (B, T)
     clipped = np.clip(r, 1 - CLIP, 1 + CLIP)                          # (B, T)
@@ -142,8 +152,8 @@ def policy_loss(l, old, A, counts):
 def policy_loss_backward(saved):
     weights, A, r, clipped = saved
     # loss = -(weights * minimum(r * A, clipped * A)).sum(), and dr/dl = r, since r = exp(l - old).
-    # Where r A is smaller, or both are the same as r is not clipped, the derivative is r A. Where
-    # clipped A is smaller, r has been replaced by 1 + CLIP or 1 - CLIP, and it is 0
+    # Where r A is the smaller, or both are equal because r is not clipped, the derivative is r A.
+    # Where clipped A is the smaller, 1 + CLIP or 1 - CLIP stands for r, and the derivative is 0
     return -weights * np.where(r * A <= clipped * A, r * A, 0)        # (B, T)
 
 
@@ -170,8 +180,8 @@ def imitate(p, questions, rng):
 
 
 def write_answers(p, questions, rng=None):
-    """Continue each of B questions by ANSWER characters, which are sampled; without rng, by those
-    that are most likely. Returns ids (B, T + 1)."""
+    """Continue each of B questions by ANSWER characters, which are sampled; without rng, always by
+    the most likely one. Returns ids (B, T + 1)."""
     ids = ids_of(questions)                                           # (B, DIGITS + 1)
     for _ in range(ANSWER):
         logits = forward(p, ids)[0][:, -1]                            # (B, V)
@@ -182,7 +192,7 @@ def write_answers(p, questions, rng=None):
             # below it, and so with the probability of i
             cuts = softmax(logits).cumsum(axis=-1)[:, :-1]            # (B, V - 1)
             new = (rng.random((len(ids), 1)) > cuts).sum(axis=-1)     # (B,)
-        new[(ids == END).any(axis=1)] = END
+        new[(ids == END).any(axis=1)] = END                           # after a point, only points
         ids = np.append(ids, new[:, None], axis=1)
     return ids
 
@@ -202,7 +212,8 @@ def learn_from_rewards(p, questions, held_out, rng):
             step += 1
             logits, saved = forward(p, ids[:, :-1])                   # (B, T, V)
             l, saved_l = log_probs(logits, ids[:, 1:])                # (B, T)
-            _, saved_loss = policy_loss(l, old, A, counts)    # A has the mean 0: no use to print it
+            # Its value measures no progress, as A is relative to the answer's group
+            _, saved_loss = policy_loss(l, old, A, counts)
             g = backward(log_probs_backward(policy_loss_backward(saved_loss), saved_l), saved)
             adamw(p, g, mean, square, step, REWARD_RATE)
         print(f"round {number} of {ROUNDS}: reward {rewards.mean():.2f}; {measure(p, held_out)}",
@@ -210,7 +221,7 @@ def learn_from_rewards(p, questions, held_out, rng):
 
 
 def measure(p, questions):
-    """Two shares of the most likely answers, as a text: those that are right, and with steps."""
+    """Shares of answers by the most likely characters: right ones, and ones with steps, not =."""
     texts = texts_of(write_answers(p, questions))
     right = np.mean([reward(text) for text in texts])
     with_steps = np.mean([text[DIGITS + 1] != "=" for text in texts])
@@ -219,14 +230,15 @@ def measure(p, questions):
 
 def show(p, questions):
     for text in texts_of(write_answers(p, questions)):
-        print(f"    {text.rstrip('.')}.  {'right' if reward(text) else 'wrong'}")
+        written = "".join(text.partition(".")[:2])                    # up to the point, if any
+        print(f"    {written}  {'right' if reward(text) else 'wrong'}")
 
 
 if __name__ == "__main__":
     seed = sys.argv[1] if len(sys.argv) > 1 else "0"
     if not seed.isdecimal():
         sys.exit(f"the seed is {seed!r}; give a whole number, such as 0")
-    minimal.WIDTH = 64                    # half of what minimal.py takes: it is enough here
+    minimal.WIDTH = 64                    # which functions of minimal.py read; half of theirs
     rng = np.random.default_rng(int(seed))
     questions = ["".join(digits) + "?" for digits in product(CHARACTERS[:BASE], repeat=DIGITS)]
     held_out, questions = np.split(rng.permutation(questions), [HELD_OUT])

@@ -44,13 +44,18 @@ class Packages:
     def find_spec(self, name, path=None, target=None):
         if name not in self.wheels:
             return None
-        for address, digest in self.wheels.pop(name):
+        for address, digest in self.wheels[name]:
             if address not in self.here:
-                data = bytes(self.fetch(address, name))
+                try:
+                    data = bytes(self.fetch(address, name))
+                except Exception as error:                # of the network, in the page's words
+                    raise ImportError(f"{name} could not be loaded ({error}); run the cell again "
+                                      "when there is a network") from None
                 if hashlib.sha256(data).hexdigest() != digest:
                     raise ImportError(f"{address} is not the file that this page was built with")
                 zipfile.ZipFile(io.BytesIO(data)).extractall(self.place)
                 self.here.add(address)
+        del self.wheels[name]
         importlib.invalidate_caches()
         return PathFinder.find_spec(name)
 
@@ -80,7 +85,7 @@ class Printed(io.TextIOBase):
 
 
 def new_names():
-    """The names of a new session, those of the module __main__."""
+    """The names of a new start, those of the module __main__."""
     main = types.ModuleType("__main__")
     sys.modules["__main__"] = main
     return main.__dict__

@@ -1,7 +1,8 @@
 """The folder of the site: a page for each lesson, pictures, Python, and what keeps it all offline
 
-Everything that a page loads has its hash in its name, but for the pages themselves and Pyodide,
-whose files are verified by the hashes of its release. So nothing old is ever shown for new.
+Everything that a page loads has its hash in its name, but for the pages themselves and notebooks,
+which come from the network first, and Pyodide, whose files are verified by the hashes of its
+release. So nothing old is ever shown for new.
 """
 
 import hashlib

@@ -1,8 +1,8 @@
 // Keeps the course for when there is no network. SITE is filled in when the site is built.
 //
-// Pages come from the network where it answers, so that a corrected lesson is shown; all else has
-// its hash in its name, or is of one release of Pyodide, and comes from what is kept. Answers also
-// get the headers that let Stop interrupt Python, which few servers send by themselves.
+// Pages and notebooks come from the network where it answers, so that a corrected lesson is shown;
+// all else has its hash in its name, or is of one release of Pyodide, and comes from what is kept.
+// Answers also get the headers that let Stop interrupt Python, which few servers send by themselves.
 
 const SITE = "SITE";
 const CACHE = `${SITE.name} ${registration.scope}`;
@@ -57,9 +57,12 @@ self.addEventListener("fetch", (event) => {
 
 async function answer(request, url) {
   const cache = await caches.open(CACHE), saved = await cache.match(url);
-  if (saved && request.mode !== "navigate") return isolated(saved);
+  const mayChange = request.mode === "navigate" || url.endsWith(".ipynb");
+  if (saved && !mayChange) return isolated(saved);
   const network = fetch(request).then(async (found) => {
-    if (found.status === 200 && LISTED.has(url)) await cache.put(url, found.clone());
+    if (found.status === 200 && LISTED.has(url)) {
+      cache.put(url, found.clone()).catch(() => {});  // where storage is full, it is shown still
+    }
     return found;
   });
   if (!saved) return isolated(await network);

@@ -159,7 +159,8 @@ async function run(chosen) {
 }
 
 async function download() {
-  const notebook = await (await fetch(`notebooks/${lesson}.ipynb`)).json();
+  const notebook = await (await fetch(`notebooks/${lesson}.ipynb`,
+                                      { cache: "no-cache" })).json();
   for (const cell of cells) notebook.cells[cell.place].source = cell.editor.value;
   const url = URL.createObjectURL(new Blob([JSON.stringify(notebook, null, 1)],
                                            { type: "application/x-ipynb+json" }));

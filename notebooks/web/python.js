@@ -52,6 +52,7 @@ export class Python {
   stop() {
     if (this.shared && this.running) {
       this.shared[0] = 2;
+      clearTimeout(this.timer);                       // Stop was pressed twice
       this.timer = setTimeout(() => this.running && this.restart(), PATIENCE);
     } else this.restart();
   }

@@ -14,7 +14,7 @@ from numformer.analysis.attention_views import Reading
 from numformer.backend import one_blas_thread
 from numformer.data import DataError
 from numformer.finite import check_logits, predicted_classes
-from numformer.functional import softmax
+from numformer.functional import sigmoid, softmax
 from numformer.models import best_spans
 from numformer.recipes.task import Task
 
@@ -141,7 +141,7 @@ class TextLabelTask(FineTunedTask):
         check_logits(self.name, logits, model)
         values, order = logits, np.argsort(-logits, kind="stable")[:CLASSES]
         if self.published.get(CONFIG, {}).get("problem_type") == MULTIPLE:
-            values = 1 / (1 + np.exp(-logits))
+            values = sigmoid(logits)[0]
         elif len(logits) > 1:
             values = softmax(logits)[0]
         return ", ".join(f"{self.label(n)}: {values[n]:.3f}" for n in order), 0

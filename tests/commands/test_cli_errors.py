@@ -14,7 +14,7 @@ from numformer.terminal import shell_word
 
 @pytest.mark.parametrize("argv, words", [
     (["train", "--preset", "huge"],
-     "--preset huge is unknown; choose from tiny, nanogpt-cpu, nanogpt"),
+     "--preset huge is unknown; choose from tiny, browser, nanogpt-cpu, nanogpt"),
     (["train", "--colour", "red"], "numformer train: unknown flag --colour; leave it out"),
     (["train", "--n-layers", "two"], "--n-layers: 'two' must be a whole number in digits"),
     (["train", "--n-heads", "5"], "d_model=96 is not divisible by n_heads=5; use n_heads=4"),

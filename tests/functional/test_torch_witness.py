@@ -190,6 +190,9 @@ CANCELLED = {
                    "linear_attention", "low_rank_attention"),
     "large numbers": ("attention", "scaled_dot_product_attention", "tiled_attention",
                       "linear_attention", "low_rank_attention"),
+    "a mask, large numbers": ("attention",),
+    "a causal pattern, large numbers": ("scaled_dot_product_attention",),
+    "a window, large numbers": ("tiled_attention",),
     "small numbers": ("linear_attention",),
     # scores of -20,000 have rounding errors of 4e-12
     **{f"{what}, low scores{more}": ("attention", "scaled_dot_product_attention")

@@ -92,7 +92,7 @@ FULL, LOCAL = "full_attention", "sliding_attention"
      "'global_rope_theta' = 160000.0 says another base"),
     ("modernbert", {"layer_types": ["chunked"] * 4}, "'layer_types' = .* must be null or a list"),
     ("modernbert", {"architectures": ["ModernBertForMultipleChoice"]},
-     "must be one of ModernBertForSequenceClassification, ModernBertForTokenClassification"),
+     "must be one of ModernBertForMaskedLM, ModernBertForSequenceClassification"),
     ("sentence-bert", {"position_embedding_type": "relative_key"}, "must be 'absolute'"),
     ("sentence-bert", {"architectures": ["BertForMultipleChoice"]}, "must be one of BertForM"),
     ("sentence-roberta", {"pad_token_id": 0}, "'pad_token_id' = 0 must be 1"),

@@ -76,7 +76,7 @@ def test_methods_differ_in_the_baseline():
 
 @pytest.mark.slow
 def test_sums_are_learned_from_rewards_and_not_from_imitation(capsys, tmp_path):
-    """In the first five rounds already: see the claims."""
+    """The claims of both presets, with one seed."""
     from numformer.commands.eval import evaluated
 
     sums, grpo = tmp_path / "sums", tmp_path / "grpo"

@@ -147,7 +147,7 @@ def tail_forgotten(x):
 
 KINDS = [
     ("rms_norm", mean_square_of_whole_fours, "right where x.shape[2] is a multiple of 4"),
-    ("silu", tail_forgotten, "wrong at the last place alone along axis 1"),
+    ("silu", tail_forgotten, "wrong at the last position alone along axis 1"),
     ("scaled_dot_product_attention", window_too_short_when_causal,
      "the window is one key too short on the left, but only together with causal"),
     ("scaled_dot_product_attention", cap_before_scale, "the soft cap comes before the scale"),

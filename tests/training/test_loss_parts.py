@@ -27,6 +27,7 @@ NAMES = {                                     # of the arrays of a batch; else i
     "DETR": "images boxes labels",
     "CLIP": "ids images lengths",
     "DecoderClassifier": "ids lengths labels",
+    "PolicyDecoder": "inputs targets advantages old_log_probs reference_log_probs",
     "TinyBert": "ids lengths labels logits states scores",
     "SentenceBert": "anchors n_a positives n_p negatives n_n topics"}
 TARGETS = {"targets", "labels", "follows"}

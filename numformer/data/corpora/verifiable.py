@@ -9,8 +9,8 @@ task       prompt        right answers           demonstrations
                                                  forget to carry, and write ``95``
 =========  ============  ======================  ==============================================
 
-A model that imitates the demonstrations ends where they do: it answers sums at once, which is hard,
-and forgets carries. A reward, 1 for a right answer and 0 for a wrong one, needs no demonstration.
+A model that imitates answers as most demonstrations do: sums at once, which are right there but too
+hard for it, and without the carry. A reward, 1 for a right answer, else 0, needs no demonstration.
 
 One prompt in twenty is held out, by a hash. Prompts that give each other away share it: digits in
 reverse, and sums with their terms exchanged.

@@ -31,7 +31,8 @@ class PolicyDecoder(Decoder):
     log-probabilities (N, T) of the policy that sampled and of the reference, which are constants.
     `evaluation_loss` is the cross-entropy of a `Decoder`, of inputs and targets alone.
 
-    What follows are attributes: see `policy_loss`. `length` is that of "constant".
+    `clip_low`, `clip_high`, `beta` and `normalization`, "token" or "sequence", are attributes: see
+    `policy_loss`. The divergence is estimated by k3.
 
     Parameters
     ----------
@@ -58,8 +59,7 @@ class PolicyDecoder(Decoder):
     config_class = PolicyDecoderConfig
 
     clip_low = clip_high = 0.2
-    beta, estimator = 0.0, "k3"
-    normalization, length = "token", None
+    beta, normalization = 0.0, "token"
 
     def loss_counts(self, batch):
         """The numbers of tokens of answers, or of answers; and with experts that of rows."""
@@ -78,7 +78,7 @@ class PolicyDecoder(Decoder):
         if counts.any():                                              # not where all is padding
             loss, saved_loss = policy_loss(
                 log_probs, old, advantages, counts, reference, self.clip_low, self.clip_high,
-                self.beta, self.estimator, self.normalization, self.length)
+                self.beta, normalization=self.normalization)
 
         saved = (saved_forward, saved_log_probs, saved_loss, log_probs.shape)
         saved_features, _ = saved_forward

@@ -5,7 +5,7 @@ import numpy as np
 from numformer.teaching.causes.evidence import SAME, same
 
 DIGITS = (1e-11, 1e-5)                                # relative errors of lost precision
-MOSTLY = 0.8                                          # of the numbers at a place
+MOSTLY = 0.8                                          # of the numbers at a position
 MOST = 64                                             # entries along an axis
 
 
@@ -38,7 +38,7 @@ def _digits(name, pairs):
 
 
 def _only_at(name, pairs):
-    """All that is wrong stands at one end of an axis, or in one half of it."""
+    """All that is wrong is at one end of an axis, or in one half of it."""
     for axis in range(pairs[0][0].ndim):
         places = [_wrong_along(found, right, axis) for found, right in pairs]
         for words, of_size in PARTS_OF_AN_AXIS.items():
@@ -48,17 +48,17 @@ def _only_at(name, pairs):
     return ""
 
 
-PARTS_OF_AN_AXIS = {                                   # in words: which places of n
-    "at the first place alone": lambda n: range(1 if n > 1 else 0),
-    "at the last place alone": lambda n: range(n - 1 if n > 1 else n, n),
-    "everywhere but at the first place": lambda n: range(1, n if n > 2 else 1),
-    "everywhere but at the last place": lambda n: range(n - 1 if n > 2 else 0),
+PARTS_OF_AN_AXIS = {                                   # in words: which positions of n
+    "at the first position alone": lambda n: range(1 if n > 1 else 0),
+    "at the last position alone": lambda n: range(n - 1 if n > 1 else n, n),
+    "everywhere but at the first position": lambda n: range(1, n if n > 2 else 1),
+    "everywhere but at the last position": lambda n: range(n - 1 if n > 2 else 0),
     "in the first half": lambda n: range(0 if n % 2 else n // 2),
     "in the second half": lambda n: range(n if n % 2 else n // 2, n)}
 
 
 def _wrong_along(found, right, axis):
-    """The places along an axis at which numbers are wrong; none if most are right there."""
+    """The positions along an axis at which numbers are wrong; none if most are right there."""
     wrong = np.abs(found - right) > SAME * np.abs(right).max()
     share = wrong.mean(axis=tuple(k for k in range(right.ndim) if k != axis))
     return set(np.flatnonzero(share)) if (share[share > 0] > MOSTLY).all() else set()

@@ -15,7 +15,7 @@ from numformer import backend, check
 from numformer.specifications import PROBLEMS
 
 NAMES = ("course", "ports", "papers", "research", "homework", "repositories",
-         "teaching_assistants", "study_group")         # in their order
+         "tutors", "study_group")                      # in their order
 
 
 def sample(name):

@@ -16,14 +16,20 @@ def functions():
 STILL_MISSED = {"gated_feed_forward_pq"}
 
 
+# Their mistake shows in rows without a key alone, where libraries differ: they pass with a remark
+REMARKED = {"amelie_softmax", "olu_attention_backward", "softmax_ck"}
+
+
 def wrongly_judged(chosen):
     """Right functions that are refused, and wrong ones that pass without a word."""
-    found = []
+    found = set()
     for name, fn, wrong in chosen:
         verdict = check(name, fn, seed=0, process=False, cause=False, seconds=60.0)
-        if verdict.ok and not verdict.remarks if wrong else not verdict.ok:
-            found.append(f"{name}: {fn.__name__}")
-    return [each for each in found if each.split(": ")[1] not in STILL_MISSED]
+        if fn.__name__ in REMARKED:
+            assert verdict.ok and "A row of the mask is False everywhere" in str(verdict.remarks)
+        elif verdict.ok == wrong:
+            found.add(fn.__name__)
+    return found
 
 
 def test_there_are_as_many_as_published():
@@ -33,10 +39,10 @@ def test_there_are_as_many_as_published():
 
 @pytest.mark.filterwarnings("ignore")                            # of functions by others
 def test_some_samples_are_judged_rightly():
-    assert not wrongly_judged(functions()[::9])
+    assert wrongly_judged(functions()[::9]) <= STILL_MISSED
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_all_samples_are_judged_rightly():
-    assert not wrongly_judged(functions())
+    assert wrongly_judged(functions()) == STILL_MISSED
