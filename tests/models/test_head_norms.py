@@ -41,7 +41,7 @@ def test_every_model_gives_its_epsilon_to_the_norms_of_heads(name):
 def test_these_are_the_models_with_the_option():
     assert {"Bert", "BertClassifier", "BertSpanClassifier", "BertTokenClassifier", "CLIP",
             "CLIPTextEncoder", "Decoder", "DecoderClassifier", "EncoderDecoder", "Forecaster",
-            "NGramDecoder", "PointCloudClassifier", "SentenceBert", "TinyBert",
+            "NGramDecoder", "PointCloudClassifier", "PolicyDecoder", "SentenceBert", "TinyBert",
             "VisionLanguageModel", "VisionTransformer"} == set(MODELS)
 
 

@@ -37,27 +37,30 @@ def threshold(outputs_of, instance, backward):
 
 
 def right_sizes(outputs_of, instance, backward):
-    """ "it is right where x.shape[2] is 3, 4 or 8, and wrong where it is 5, 6 or 7"; "" if no size
-    makes a difference.
+    """For which sizes of one axis a function is right: up to one, for multiples of a number, or
+    where two axes are equal, such as "it is right where x.shape[1] and x.shape[2] are equal, and
+    wrong where they differ". "" if no size decides it.
 
     The parameters are those of `threshold`; the instance is of any level that draws its sizes.
     """
     level = instance.problem.levels[instance.level]
     for number in range(n := n_sizes(level)):
-        seed = instance.seed - instance.seed % n + number             # it chooses the axis
-        instances = [_of_size(instance, level, seed, size) for size in SMALL_SIZES]
-        shapes = [[(f"{name}.shape[{axis}]", size) for name, x in each.numbers[0].items()
-                   for axis, size in enumerate(np.shape(x))] for each in instances]
-        right = _are_right(outputs_of, instances, backward)
-        if {*right} == {True, False} and len({len(shape) for shape in shapes}) == 1:
-            told = _sizes_told(shapes, right)
-            if told:
-                return told
+        first = instance.seed - instance.seed % n + number            # it chooses the axis
+        told = [_sizes_told(outputs_of, instance, level, seed, backward)
+                for seed in (first, first + 6 * n)]                   # two, as one may be chance
+        if told[0] and told[1] and told[0][0] == told[1][0]:
+            return told[0][1]
     return ""
 
 
-def _sizes_told(shapes, right):
-    """Words for the sizes of which a function is right; "" if they do not decide it."""
+def _sizes_told(outputs_of, instance, level, seed, backward):
+    """(the kind of what decides, that in words); None if no size does."""
+    instances = [_of_size(instance, level, seed, size) for size in SMALL_SIZES]
+    right = _are_right(outputs_of, instances, backward)
+    shapes = [[(f"{name}.shape[{axis}]", size) for name, x in each.numbers[0].items()
+               for axis, size in enumerate(np.shape(x))] for each in instances]
+    if {*right} != {True, False} or len({len(shape) for shape in shapes}) > 1:
+        return None
     for place, (axis, _) in enumerate(shapes[0]):
         sizes = [shape[place][1] for shape in shapes]
         good = sorted({size for size, is_right in zip(sizes, right) if is_right})
@@ -67,15 +70,17 @@ def _sizes_told(shapes, right):
         equal = next((other for other, size in shapes[0] if [size] == good and all(
             dict(shape)[other] == size for shape in shapes)), None)
         if equal:
-            return f"it is right where {axis} and {equal} are equal, and wrong where they differ"
+            return (axis, equal), (f"it is right where {axis} and {equal} are equal, and wrong "
+                                   "where they differ")
         if max(good) < min(bad):
-            return f"it is right while {axis} is at most {good[-1]}, and wrong from {bad[0]} on"
+            return axis, (f"it is right while {axis} is at most {good[-1]}, and wrong from "
+                          f"{bad[0]} on")
         of = next((n for n in (8, 4, 3, 2) if not any(size % n for size in good)
                    and all(size % n for size in bad)), None)
-        multiples = f"a multiple of {of}, as " if of and len(good) > 1 else ""
-        return (f"it is right where {axis} is {multiples}{_listed(good)}, and wrong where it is "
-                f"{_listed(bad)}")
-    return ""
+        if of and len(good) > 1:
+            return (axis, of), (f"it is right where {axis} is a multiple of {of}, as "
+                                f"{_listed(good)}, and wrong where it is {_listed(bad)}")
+    return None
 
 
 def _listed(sizes):

@@ -48,6 +48,6 @@ def test_first_offsets_are_those_of_transformers():
     modeling = deformable.modeling_deformable_detr
     theirs = modeling.DeformableDetrMultiscaleDeformableAttention(config, 8, 4)
     modeling.DeformableDetrPreTrainedModel(config)._init_weights(theirs)
-    ours = DeformableAttention(16, 8, 2, 4, None)
+    ours = DeformableAttention(16, 8, 2, 4, np.random.default_rng(0))
     np.testing.assert_allclose(ours.offsets.bias.data, theirs.sampling_offsets.bias.data.numpy(),
                                atol=1e-5)
