@@ -1,17 +1,14 @@
 """Several sampled answers to each prompt, with their log-probabilities: what a reward judges."""
 
-from contextlib import nullcontext
 from typing import NamedTuple
 
 import numpy as np
 
-from numformer.backend import one_blas_thread
 from numformer.checks import check_choice, check_generator, check_ids, check_whole
-from numformer.finite import quiet
 from numformer.functional import IGNORE_INDEX
 from numformer.functional.softmax import log_softmax
 from numformer.generation.sampling import (
-    check_sampling, choose_tokens, end_ids, left_padded, next_logits)
+    check_sampling, choose_tokens, end_ids, left_padded, step_logits)
 
 
 class Answers(NamedTuple):
@@ -105,7 +102,8 @@ def sample_answers(model, prompts, samples, tokens, rng=None, temperature=1.0, e
     ended = np.zeros(N, bool)
 
     cache = None if reproducible else model.new_cache(compiled=False)
-    logits, cache = _step(model, *left_padded(texts, cache))          # (P, V)
+    owner = "sample_answers"
+    logits, cache = step_logits(owner, model, *left_padded(texts, cache), last=True)      # (P, V)
     if not hasattr(cache, "rows"):
         raise TypeError(f"sample_answers: the cache of {type(model).__name__} has no rows(order), "
                         "which copies a prompt for its samples; give a Decoder.")
@@ -123,20 +121,12 @@ def sample_answers(model, prompts, samples, tokens, rng=None, temperature=1.0, e
             break
         if len(left) < len(going):
             going, chosen, cache = going[left], chosen[left], cache.rows(left)
-        logits, cache = _step(model, chosen[:, None], cache)
+        logits, cache = step_logits(owner, model, chosen[:, None], cache, last=True)
     lengths = (ids != IGNORE_INDEX).sum(axis=1)                       # (N,)
     T = lengths.max()
     shape = len(texts), samples
     return Answers(ids[:, :T].reshape(*shape, T), lengths.reshape(shape), ended.reshape(shape),
                    log_probs[:, :T].reshape(*shape, T))
-
-
-def _step(model, ids, cache, left_padding=None):
-    """The logits of the next token, (B, V), and the cache."""
-    # reproducible for any number of threads; the compiled step has no products of BLAS
-    with nullcontext() if getattr(cache, "is_compiled", False) else one_blas_thread(), quiet():
-        logits, cache = model.step(ids, cache, left_padding, last=True)
-    return next_logits("sample_answers", model, logits), cache
 
 
 def _checked(model, prompts, samples, tokens, rng, temperature, end, reproducible):

@@ -236,10 +236,7 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
             new = [text[-1:] if old == start else text[start:]
                    for text, old, start in zip(texts, starts, new_starts)]
         starts = new_starts
-        # reproducible for any number of threads; the compiled step has no products of BLAS
-        with nullcontext() if getattr(cache, "is_compiled", False) else one_blas_thread(), quiet():
-            logits, cache = model.step(*left_padded(new, cache), **last)
-        logits = next_logits("generate", model, logits)               # (B, V)
+        logits, cache = step_logits("generate", model, *left_padded(new, cache), **last)
         before, chosen = chosen, choose_tokens(logits, rngs, temperature, top_k, top_p)
         if ends.size:
             chosen = np.where(ended, before, chosen) if ended.any() else chosen
@@ -249,6 +246,15 @@ def generate_batch(model, prompts, tokens, rngs=None, temperature=1.0, top_k=Non
         for text, token in zip(texts, chosen):
             text.append(int(token))
         yield chosen
+
+
+def step_logits(owner, model, ids, cache, left_padding=None, **last):
+    """The logits of the next token (B, V) after a step of a model with `ids` (B, T); and the cache.
+    """
+    # reproducible for any number of threads; the compiled step has no products of BLAS
+    with nullcontext() if getattr(cache, "is_compiled", False) else one_blas_thread(), quiet():
+        logits, cache = model.step(ids, cache, left_padding, **last)
+    return next_logits(owner, model, logits), cache
 
 
 def end_ids(owner, model, end):

@@ -8,6 +8,7 @@ from numformer.analysis import attention_by_layer
 from numformer.data import WordTokenizer, pair_batch, reference, references
 from numformer.recipes.preset import Preset, more
 from numformer.recipes.text_to_text.pairs import SPECIAL, Pairs, PairTask
+from numformer.recipes.text_to_text.senses import BY_MUON, SMALL
 
 TRAINING, HELD_OUT = 12_000, 400                                      # sentences
 CHOOSING = 400                                        # of training, by which a head is chosen
@@ -176,12 +177,8 @@ def _pairs():
 
 PRESETS = {
     "translate-pronouns": Preset(
-        dict(context_length=32, n_layers=2, n_heads=4, d_model=64, positions="rotary",
-             norm_first=True, embedding_scale=False, init_std=0.06),
-        dict(steps=250, batch_size=64, shards=2, optimizer="muon", muon_ratio=3.0,
-             learning_rate=0.01, min_learning_rate=0.0, momentum=0.95, weight_decay=0.0,
-             schedule="linear", warmup_steps=30, eval_every=125, save_every=125),
-        PronounTask(), "EncoderDecoder",
+        SMALL, dict(BY_MUON, steps=250, eval_every=125, save_every=125), PronounTask(),
+        "EncoderDecoder",
         claims=(more("meant", 0.95, beats="nearest_meant"),
                 *(more(f"{stack}_head_she_he", beats=other)
                   for stack in ("encoder", "cross")

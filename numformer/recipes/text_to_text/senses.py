@@ -122,14 +122,16 @@ def _pairs():
     return Pairs("sentences with ambiguous words", training, held_out)
 
 
+SMALL = dict(context_length=32, n_layers=2, n_heads=4, d_model=64, positions="rotary",
+             norm_first=True, embedding_scale=False, init_std=0.06)
+BY_MUON = dict(batch_size=64, shards=2, optimizer="muon", muon_ratio=3.0, learning_rate=0.01,
+               min_learning_rate=0.0, momentum=0.95, weight_decay=0.0, schedule="linear",
+               warmup_steps=30)
+
 PRESETS = {
     "translate-senses": Preset(
-        dict(context_length=32, n_layers=2, n_heads=4, d_model=64, positions="rotary",
-             norm_first=True, embedding_scale=False, init_std=0.06),
-        dict(steps=150, batch_size=64, shards=2, optimizer="muon", muon_ratio=3.0,
-             learning_rate=0.01, min_learning_rate=0.0, momentum=0.95, weight_decay=0.0,
-             schedule="linear", warmup_steps=30, eval_every=50, save_every=50),
-        SenseTask(), "EncoderDecoder",
+        SMALL, dict(BY_MUON, steps=150, eval_every=50, save_every=50), SenseTask(),
+        "EncoderDecoder",
         claims=(more("sense", 0.95),
                 *(more(f"{whose}_of_vector", beats=f"{whose}_of_{other}")
                   for whose in ("sense", "bank") for other in ("embedding", "vector_before")))),
