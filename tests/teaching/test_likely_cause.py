@@ -8,7 +8,8 @@ import pytest
 from marks import every
 from numformer import check
 from numformer import functional as F
-from numformer.specifications import MISTAKES, find_problem
+from numformer.specifications import MISTAKES, PROBLEMS, Instance, find_problem
+from numformer.teaching.causes.thresholds import right_sizes
 
 SEVERAL = [(name, number) for name in MISTAKES for number in range(len(MISTAKES[name]))
            if len(find_problem(name)[1].wanted) > 1]
@@ -124,3 +125,19 @@ def test_small_errors_match_no_mistake_by_chance():
     assert check("gelu_backward", backward, seed=0).cause == (
         "dx is right to 8 digits: something inside is of float32, or a constant is rounded, or a "
         "formula is an approximation")
+
+
+def test_an_output_that_is_nan_at_some_sizes_is_wrong_there():
+    """Whatever its place among the outputs: the largest of errors is NaN if one is."""
+    problem = PROBLEMS["linear"]
+    instance = Instance(problem, next(iter(problem.levels)), seed=6)
+
+    def outputs_of(instances):
+        for each in instances:
+            dx, *others = each.expected(backward=True).values()
+            bad = np.nan if dx.shape[0] > 5 else 1.0
+            yield (dx, *(gradient * bad for gradient in others))
+
+    axis, size = "x.shape[0]", 5
+    assert right_sizes(outputs_of, instance, backward=True) == (
+        f"it is right while {axis} is at most {size}, and wrong from {size + 1} on")
