@@ -3,7 +3,7 @@
 import numpy as np
 
 from numformer.backend import add
-from numformer.checks import check_array
+from numformer.checks import check_arrays, check_generator
 from numformer.description import Description
 from numformer.functional import sigmoid, sigmoid_backward
 from numformer.layers import DeformableAttention, Linear
@@ -75,13 +75,14 @@ class ReferenceAttention(Layer):
         Raises
         ------
         ValueError, TypeError
-            If an input is no array of floats of its shape, or S is not the square of `side`.
+            If an input is no array of floats of its shape and of the precision of the others, or S
+            is not the square of `side`.
         """
         owner = "ReferenceAttention"
-        for name, vectors, positions in (("query_positions", x, query_positions),
-                                         ("key_positions", context, key_positions)):
-            sizes = check_array(owner, "x" if vectors is x else "context", vectors, "(B, T, C)")
-            check_array(owner, name, positions, "(T, C)", T=sizes["T"], C=sizes["C"])
+        check_arrays(owner, ("x", x, "(B, T, C)"), ("context", context, "(B, S, C)"),
+                     ("query_positions", query_positions, "(T, C)"),
+                     ("key_positions", key_positions, "(S, C)"))
+        check_generator(owner, rng)
         saved_reference = saved_sigmoid = None
         if self.reference is None:
             points = self.centres(x.real.dtype)                       # (S, 2)
