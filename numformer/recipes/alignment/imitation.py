@@ -166,8 +166,8 @@ TRAINING = dict(optimizer="adam", batch_size=64, learning_rate=3e-3, min_learnin
 SUMS_MODEL, CARRY_MODEL = dict(MODEL, context_length=16), dict(MODEL, context_length=12)
 
 PRESETS = {
-    # Imitation answers as most demonstrations do: at once, or without the carry, which is right in
-    # 0.55 of the prompts of carry. So these claims have an upper bound
+    # Imitation answers as most demonstrations do: at once, or without the carry, which is right
+    # where there is none to carry. So these claims have an upper bound
     "sums": Preset(SUMS_MODEL, dict(TRAINING, steps=500), ImitationTask(SUMS),
                    claims=(Claim("exact", 0.40),)),
     "carry": Preset(CARRY_MODEL, dict(TRAINING, steps=2000), ImitationTask(CARRY),
