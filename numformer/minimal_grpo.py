@@ -118,7 +118,7 @@ def group_advantages(rewards):
     the rule needs no derivative. L is a sum: each token of an answer has the same factor, -R.
 
     A number m subtracted from R changes no mean, as sum_y p_y m L_y' = m (sum_y p_y)' = m 1' = 0.
-    If m is the mean reward, the terms (R - m) L' differ less: few of them have a better mean. (That
+    If m is the mean reward, the terms (R - m) L' usually differ less, so fewer will do. (That
     the answer's own reward is in m multiplies the gradient by 1 - 1 / G.) The division by std lets
     every group count alike, as sum A^2 is G; it is no longer the gradient of J."""
     if rewards.ndim != 2 or rewards.shape[1] < 2:
@@ -135,8 +135,8 @@ def policy_loss(l, old, A, counts):
     log-probability of then, is a stored number: only l depends on the parameters.
 
     Sampling is expensive, so the same answers serve for several updates. At the first, r is 1, but
-    r' = r l' = l', so the gradient is that of -A l. Later, the model is another than the one that
-    sampled, and r corrects for it: sum_y q_y f_y = sum_y p_y (q_y / p_y) f_y (strictly, that is the
+    r' = r l' = l', so the gradient is that of -A l. Later, the model q is not the p that sampled,
+    and r corrects: for any f, sum_y q_y f_y = sum_y p_y (q_y / p_y) f_y (strictly, that is the
     ratio of whole answers). The clip ends a movement that has gone far: for a good answer, A > 0,
     the objective grows no more once r > 1 + CLIP, for a bad one once r < 1 - CLIP. Where r has gone
     the wrong way, as r < 1 - CLIP for A > 0, the minimum is r A, and its gradient leads back.
