@@ -1,4 +1,4 @@
-"""What landed in the teaching assistants' inbox during the year: exercise submissions, ports, snippets.
+"""What landed in the tutors' inbox during the year: exercise submissions, ports, snippets.
 
 Everybody kept their own style; the head of each block says who sent it.
 """
