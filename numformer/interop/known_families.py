@@ -63,10 +63,10 @@ def not_served(model_type):
     >>> not_served("olmo")
     'ours lack norms without weights'
     """
-    served = ", ".join(dict.fromkeys(family.model_type for family in FAMILIES.values()))
     if isinstance(model_type, str) and model_type in LACKS:
         return f"ours lack {LACKS[model_type]}"
-    return f"these are: {served}"
+    served = dict.fromkeys(family.model_type for family in FAMILIES.values())
+    return f"these are: {', '.join(served)}"
 
 
 def page():

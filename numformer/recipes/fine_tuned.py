@@ -35,6 +35,12 @@ class NoTexts:
         return 0
 
 
+def check_published(tokenizer):
+    """A ValueError if a tokenizer has no template of special tokens."""
+    if not hasattr(tokenizer, "frame"):
+        raise ValueError("its tokenizer must be a published one, with a template")
+
+
 class FineTunedTask(Task):
     """What a fine-tuned encoder says about a text, or about a pair of texts."""
 
@@ -49,8 +55,7 @@ class FineTunedTask(Task):
         raise DataError(f"the task {self.name} is for imported models, which bring a tokenizer.")
 
     def options(self, tokenizer):
-        if not hasattr(tokenizer, "frame"):
-            raise ValueError("its tokenizer must be a published one, with a template")
+        check_published(tokenizer)
         return super().options(tokenizer)
 
     def stream(self, dataset, tokenizer, config, training):
@@ -72,8 +77,7 @@ class FineTunedTask(Task):
 
         ValueError if there are more than two texts, or one where two are needed.
         """
-        if not hasattr(tokenizer, "frame"):
-            raise ValueError("its tokenizer must be a published one, with a template")
+        check_published(tokenizer)
         frame = tokenizer.frame([])[0]
         names = {tokenizer.special_id(name): name for name in tokenizer.special}
         separator = names.get(frame[-1]) if len(frame) else None
@@ -108,10 +112,10 @@ class FineTunedTask(Task):
         return (ids, None, segments if model.config.segments > 1 else None), last
 
     def logits(self, model, tokenizer, text):
-        """The logits of a text, (1, ...), and which tokens are of the last text."""
+        """The logits of a text, (1, ...), its ids (T,), and which are of the last text, (1, T)."""
         inputs, last = self.inputs(model, tokenizer, text)
         with one_blas_thread():
-            return model(*inputs), last
+            return model(*inputs), inputs[0][0], last
 
     @abstractmethod
     def answer(self, model, tokenizer, text):
@@ -154,9 +158,8 @@ class TokenLabelTask(FineTunedTask):
     kinds = ("BertTokenClassifier",)
 
     def answer(self, model, tokenizer, text):
-        logits, last = self.logits(model, tokenizer, text)
+        logits, ids, last = self.logits(model, tokenizer, text)
         labels = predicted_classes(self.name, logits, model)[0]       # (T,)
-        ids = self.row(tokenizer, text)[0][0]
         found = [f"{tokenizer.decode([token]).strip()}: {self.label(n)}"
                  for token, n, counts in zip(ids, labels, last[0])
                  if counts and self.label(n) != OUTSIDE]
@@ -172,10 +175,10 @@ class SpanTask(FineTunedTask):
     needed_prompt = "'QUESTION SEPARATOR TEXT'"
 
     def answer(self, model, tokenizer, text):
-        logits, last = self.logits(model, tokenizer, text)
+        logits, ids, last = self.logits(model, tokenizer, text)
         start, end = best_spans(logits, last, LONGEST)[0]
-        ids = self.row(tokenizer, text)[0][0, start : end + 1]
-        return tokenizer.decode(ids).strip(), len(ids)
+        found = ids[start:end + 1]
+        return tokenizer.decode(found).strip(), len(found)
 
 
 TASKS = TextLabelTask(), TokenLabelTask(), SpanTask()

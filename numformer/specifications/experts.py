@@ -180,6 +180,10 @@ def balance_of_probabilities(dloss, logits, chosen):
     return F.softmax_backward(dloss * 2 * E / N * np.broadcast_to(p.mean(axis=0), (N, E)), saved)
 
 
+FIRST_CHOICES = ("only the first choice of each token is counted: f is a fraction of all N k "
+                 "choices")
+
+
 def balance_of_first_choices(dloss, logits, chosen):
     return F.load_balance_loss_backward(dloss, F.load_balance_loss(logits, chosen[:, :1])[1])
 
@@ -205,11 +209,9 @@ specify(
         ("the factor E is missing", scaled_balance(lambda N, k, E: 1 / E)),
         ("f is divided by the number of tokens N, but is a fraction of all N k choices",
          scaled_balance(lambda N, k, E: k)),
-        ("only the first choice of each token is counted: f is a fraction of all N k choices",
-         balance_of_first_choices)],
+        (FIRST_CHOICES, balance_of_first_choices)],
     forward_mistakes=[
-        ("only the first choice of each token is counted: f is a fraction of all N k choices",
-         lambda logits, chosen: F.load_balance_loss(logits, chosen[:, :1])[0])],
+        (FIRST_CHOICES, lambda logits, chosen: F.load_balance_loss(logits, chosen[:, :1])[0])],
     hints=(
         "For each expert, the fraction of all choices that it received, times its mean "
         "probability; summed over experts and multiplied by E.",

@@ -209,7 +209,9 @@ def other_orders(function, blocks):
             [(cause, backward) for cause, (_, backward) in found])
 
 
-OTHER_ORDERS = other_orders(F.lstm_cell, "ifog")
+LSTM_ORDERS = other_orders(F.lstm_cell, "ifog")
+GRU_ORDERS = other_orders(F.gru_cell, "rzn")
+RESET_BEFORE_ORDERS = other_orders(F.gru_cell_reset_before, "rzn")
 
 specify(
     F.lstm_cell, CELL, cell(4, 2),
@@ -232,8 +234,8 @@ specify(
         ("drecurrent_weight is computed with the new output, but the weight multiplied the "
          "previous one", "new state"),
         ("the gradient of the old memory lacks the part that comes through the output: dc' + "
-         "dh' * o * (1 - tanh(c')**2), times f", "dc from above alone")]] + OTHER_ORDERS[1],
-    forward_mistakes=OTHER_ORDERS[0],
+         "dh' * o * (1 - tanh(c')**2), times f", "dc from above alone")]] + LSTM_ORDERS[1],
+    forward_mistakes=LSTM_ORDERS[0],
     hints=(
         "state holds h and c. Four blocks of one linear map give three gates and a candidate; c "
         "forgets and adds, h shows a part of c.",
@@ -342,13 +344,12 @@ def gru_forward(mistake, reset_after=True):
 
 IN_GRU = [
     ("the update gate is inverted: z is the fraction of the old state", "inverted update"),
-    ("the reset gate is on the wrong side of the product", "other side"),
-    ("the candidate has no tanh", "no tanh")]
+    ("the reset gate is on the wrong side of the product", "other side")]
+IN_GRU_FORWARD = [*IN_GRU, ("the candidate has no tanh", "no tanh")]
 GRU_MISTAKES = [
-    ("the update gate is inverted: z is the fraction of the old state", "inverted update"),
+    *IN_GRU,
     ("the direct path is missing in dstate: z * dh'", "no direct path"),
     ("n is missing in the gradient of the update gate: dz = dh' * (h - n)", "dz without n"),
-    ("the reset gate is on the wrong side of the product", "other side"),
     ("the gradient of the reset gate is missing", "no reset"),
     ("the reset gate is missing in the gradient of the candidate's recurrent weight",
      "no reset in the weight"),
@@ -364,13 +365,12 @@ specify(
     cases=[
         Pair("gru cell", [(3, 3), (3, 2), (3, 6), (2, 6), (6,), (2,)]),
         Pair("gru cell without a recurrent bias", [(2, 3), (2, 2), (3, 6), (2, 6), (6,)])],
-    mistakes=[*((cause, gru(mistake)) for cause, mistake in GRU_MISTAKES),
-              *other_orders(F.gru_cell, "rzn")[1]],
+    mistakes=[*((cause, gru(mistake)) for cause, mistake in GRU_MISTAKES), *GRU_ORDERS[1]],
     forward_mistakes=[
-        *((cause, gru_forward(mistake)) for cause, mistake in IN_GRU),
+        *((cause, gru_forward(mistake)) for cause, mistake in IN_GRU_FORWARD),
         ("the recurrent bias is outside of the product with the reset gate: r multiplies h U_3 and "
          "the bias", gru_forward("bias outside")),
-        *other_orders(F.gru_cell, "rzn")[0]],
+        *GRU_ORDERS[0]],
     hints=(
         "The reset gate r hides the old state from the proposal n; the update gate z keeps a "
         "fraction of the old state.",
@@ -424,10 +424,10 @@ specify(
     note=("The blocks of the weights are reset and update gate, and candidate. The reset gate "
     "multiplies the state, before the product with the weight."),
     mistakes=[*((cause, gru(mistake, reset_after=False)) for cause, mistake in GRU_MISTAKES),
-              *other_orders(F.gru_cell_reset_before, "rzn")[1]],
+              *RESET_BEFORE_ORDERS[1]],
     forward_mistakes=[
-        *((cause, gru_forward(mistake, reset_after=False)) for cause, mistake in IN_GRU),
-        *other_orders(F.gru_cell_reset_before, "rzn")[0]],
+        *((cause, gru_forward(mistake, reset_after=False)) for cause, mistake in IN_GRU_FORWARD),
+        *RESET_BEFORE_ORDERS[0]],
     hints=(
         "As gru_cell, but the reset gate multiplies the old state before the product with the "
         "recurrent weight.",

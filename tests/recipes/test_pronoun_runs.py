@@ -5,24 +5,12 @@ import pytest
 
 from numformer.analysis import attention_by_layer
 from numformer.data import Reference, reference, references
-from numformer.models import EncoderDecoder, EncoderDecoderConfig
 from numformer.recipes import PRESETS
 from numformer.recipes.text_to_text import pronouns
 from numformer.recipes.text_to_text.pronouns import finds_it, meaning
 
 pytestmark = pytest.mark.usefixtures("few_examples")
 TASK = PRESETS["translate-pronouns"].task
-
-
-@pytest.fixture
-def tokenizer():
-    return TASK.tokenizer(TASK.pairs())
-
-
-@pytest.fixture
-def model(tokenizer, rng):
-    return EncoderDecoder(EncoderDecoderConfig(
-        vocab_size=len(tokenizer), context_length=32, n_layers=2, n_heads=2, d_model=8), rng)
 
 
 def test_a_head_is_right_if_what_is_meant_has_more_weight_than_the_other_noun():

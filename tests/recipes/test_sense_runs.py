@@ -4,24 +4,12 @@ import numpy as np
 import pytest
 
 from numformer.data import Sense, senses
-from numformer.models import EncoderDecoder, EncoderDecoderConfig
 from numformer.recipes import PRESETS
 from numformer.recipes.text_to_text import senses as page
 from numformer.recipes.text_to_text.senses import nearest_mean_is_right
 
 pytestmark = pytest.mark.usefixtures("few_examples")
 TASK = PRESETS["translate-senses"].task
-
-
-@pytest.fixture
-def tokenizer():
-    return TASK.tokenizer(TASK.pairs())
-
-
-@pytest.fixture
-def model(tokenizer, rng):
-    return EncoderDecoder(EncoderDecoderConfig(
-        vocab_size=len(tokenizer), context_length=32, n_layers=2, n_heads=2, d_model=8), rng)
 
 
 def test_the_nearest_mean_is_of_the_same_word():

@@ -10,6 +10,7 @@ from numformer.backend import one_blas_thread
 from numformer.data import tales
 from numformer.experiments.training import trained, trainer_of
 from numformer.models import Bert
+from numformer.models.transformer import real_positions
 from numformer.recipes.world.world_task import WorldTask
 
 PRESET = "world-bert"
@@ -38,7 +39,7 @@ class WorldBert(NamedTuple):
         """
         rows = WorldTask.rows(self.task, self.tokenizer, self.model.config,
                               [(words,) for words in texts])
-        real = np.arange(rows.ids.shape[1]) < rows.lengths[:, None]
+        real = real_positions(rows.lengths, rows.ids.shape[1])
         return rows._replace(segments=real.astype(rows.segments.dtype))
 
 

@@ -10,7 +10,7 @@ from numformer.layers import ClassPooler, Dropout, Linear
 from numformer.layers.pooling import POOLER_ACTIVATIONS
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
 from numformer.models.bert.prediction_head import PooledHead
-from numformer.models.transformer import CrossEntropyModel
+from numformer.models.transformer import CrossEntropyModel, real_positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,7 +112,7 @@ class BertClassifier(CrossEntropyModel):
         saved : tuple
         """
         x, saved_backbone = self.backbone.forward(ids, segments, lengths, rng, mask)  # (B, T, C)
-        real = None if lengths is None else real_positions(ids, lengths)
+        real = real_positions(lengths, ids.shape[1])                  # (B, T), or None
         x, saved_pooler = self.pooler.forward(x, real)                # (B, C)
         x, saved_dropout = self.dropout.forward(x, rng)
         logits, saved_classes = self.classes.forward(x)
@@ -138,14 +138,3 @@ class BertClassifier(CrossEntropyModel):
     def describe_model(self, reader):
         return reader.architecture(Column(
             TOKENS, (*self.backbone.describe_features(reader), *self.describe_head(reader))))
-
-
-def real_positions(ids, lengths):
-    """Which positions of ids (B, T) are no padding, (B, T).
-
-    Examples
-    --------
-    >>> real_positions(np.array([[1, 5, 2, 0]]), np.array([3]))
-    array([[ True,  True,  True, False]])
-    """
-    return np.arange(np.shape(ids)[1]) < np.asarray(lengths)[:, None]

@@ -105,26 +105,25 @@ def _of_texts(e):
                    f"{e.pooler[1]}.weight", _LABELS | e.texts, e.options)
 
 
-def _of_tokens(e):
+def _of_positions(e, ours, theirs, model, layer, keys):
+    """A linear map of every position: `layer` is our name of it and the published one."""
     def rows(config):
         yield from e.rows(config)
         if e.head:
             yield from _head("head")
-        yield from linear("classes", "classifier")
+        yield from linear(*layer)
 
-    return _family(e, "tokens", "TokenClassification", BertTokenClassifier, rows,
-                   "classifier.weight", _LABELS, dict(prediction_head=e.head))
+    return _family(e, ours, theirs, model, rows, f"{layer[1]}.weight", keys,
+                   dict(prediction_head=e.head))
+
+
+def _of_tokens(e):
+    return _of_positions(e, "tokens", "TokenClassification", BertTokenClassifier,
+                         ("classes", "classifier"), _LABELS)
 
 
 def _of_spans(e):
-    def rows(config):
-        yield from e.rows(config)
-        if e.head:
-            yield from _head("head")
-        yield from linear("ends", e.ends)
-
-    return _family(e, "spans", "QuestionAnswering", BertSpanClassifier, rows, f"{e.ends}.weight",
-                   {}, dict(prediction_head=e.head))
+    return _of_positions(e, "spans", "QuestionAnswering", BertSpanClassifier, ("ends", e.ends), {})
 
 
 CLASSIFIERS = tuple(of(e) for e in _ENCODERS for of in (_of_texts, _of_tokens, _of_spans))

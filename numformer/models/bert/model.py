@@ -28,11 +28,11 @@ class MaskedTokenHead(PredictionHead):
     def __init__(self, table, rng, std=0.02, epsilon=1e-5, bias=True):
         self.lm_head = LMHead(table)
         (vocab_size, d_model), dtype = table.data.shape, table.data.dtype
-        PredictionHead.__init__(self, d_model, rng, std, epsilon, bias, dtype)
+        super().__init__(d_model, rng, std, epsilon, bias, dtype)
         self.bias = constant(0, (vocab_size,), dtype)
 
     def forward(self, x):
-        h, saved_vectors = PredictionHead.forward(self, x)            # (..., C)
+        h, saved_vectors = super().forward(x)                         # (..., C)
         y, saved_head = self.lm_head.forward(h)                       # (..., V)
 
         saved = (saved_vectors, saved_head)
@@ -46,7 +46,7 @@ class MaskedTokenHead(PredictionHead):
         dh = self.lm_head.backward(dy, saved_head)
 
         # h = norm(gelu(linear(x)))
-        return PredictionHead.backward(self, dh, saved_vectors)
+        return super().backward(dh, saved_vectors)
 
     def describe(self):
         return Description("Masked-token head", self.lm_head.describe().sizes, (

@@ -15,6 +15,7 @@ from numformer.functional import (
 from numformer.functional.losses.similarity import normalized, normalized_backward
 from numformer.layers import ClassPooler, Linear, Pooling
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
+from numformer.models.transformer import real_positions
 from numformer.parameter import Layer
 
 OBJECTIVES = ["triplet", "in_batch", "classification", "regression"]
@@ -139,7 +140,7 @@ class SentenceBert(Layer):
         saved : tuple
         """
         x, saved_backbone = self.backbone.forward(ids, None, lengths, rng, mask)      # (B, T, C)
-        real = None if lengths is None else np.arange(ids.shape[1]) < lengths[:, None]
+        real = real_positions(lengths, ids.shape[1])                  # (B, T), or None
         y, saved_pooling = self.pooling.forward(x, real)              # (B, C)
         saved_norm = None
         if self.config.normalize:

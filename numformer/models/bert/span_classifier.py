@@ -14,7 +14,7 @@ from numformer.layers import Linear
 from numformer.models.bert.encoder import BertEncoder, BertEncoderConfig
 from numformer.models.bert.prediction_head import head_of
 from numformer.models.bert.token_classifier import BertTokenClassifierConfig
-from numformer.models.transformer import CrossEntropyModel
+from numformer.models.transformer import CrossEntropyModel, real_positions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +99,10 @@ class BertSpanClassifier(CrossEntropyModel):
         x, saved_backbone = self.backbone.forward(ids, segments, lengths, rng, mask)  # (B, T, C)
         x, saved_head = self.head.forward(x)
         z, saved_ends = self.ends.forward(x)                          # (B, T, 2)
-        real = None
-        if lengths is not None:
-            real = (np.arange(ids.shape[1]) < lengths[:, None])[:, None]              # (B, 1, T)
+        real = real_positions(lengths, ids.shape[1])                  # (B, T), or None
         logits = np.ascontiguousarray(z.transpose(0, 2, 1))           # (B, 2, T)
         if real is not None:
+            real = real[:, None]                                      # (B, 1, T)
             logits = np.where(real, logits, -np.inf)                  # its probability is 0
 
         saved = (saved_backbone, saved_head, saved_ends, real)
@@ -171,7 +170,7 @@ def _excess(logits, targets, lengths):
     """
     counts = targets != IGNORE_INDEX                                  # (B, 2)
     dtype = logits.real.dtype
-    q = (np.arange(logits.shape[-1]) < lengths[:, None]) / lengths[:, None].astype(dtype)
+    q = real_positions(lengths, logits.shape[-1]) / lengths[:, None].astype(dtype)
     onehot = np.arange(logits.shape[-1]) == targets[..., None]        # (B, 2, T)
     weights = np.where(counts[..., None], onehot - q[:, None], 0) / counts.sum()
     weights = weights.astype(dtype)                                   # (B, 2, T)

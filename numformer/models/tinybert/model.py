@@ -9,10 +9,11 @@ from numformer.functional import (
     imitation_loss_backward)
 from numformer.functional.attention.masks import AttentionPattern
 from numformer.layers import Linear
-from numformer.models.bert.classifier import BertClassifier, real_positions
+from numformer.models.bert.classifier import BertClassifier
 from numformer.models.tinybert.config import TinyBertConfig
 from numformer.models.tinybert.scores import attention_loss, attention_loss_backward
-from numformer.models.transformer import LossOfParts, for_each_part, n_counted
+from numformer.models.transformer import (
+    LossOfParts, for_each_part, n_counted, real_positions)
 
 
 class TinyBert(LossOfParts, BertClassifier):
@@ -135,7 +136,7 @@ class TinyBert(LossOfParts, BertClassifier):
         self._check_teacher(ids, teacher_states, teacher_scores)
         states, saved_states = self.states(ids, lengths, rng)
         x, saved_norm = self.backbone.encoder.norm.forward(states[-1])
-        real = real_positions(ids, lengths)                           # (B, T)
+        real = real_positions(lengths, ids.shape[1])                  # (B, T)
         x, saved_pooler = self.pooler.forward(x, real)                # (B, C)
         x, saved_dropout = self.dropout.forward(x, rng)
         logits, saved_classes = self.classes.forward(x)               # (B, n_classes)

@@ -4,8 +4,9 @@ import numpy as np
 
 from numformer.backend import one_blas_thread
 from numformer.functional.attention.masks import AttentionPattern
-from numformer.models.bert.classifier import BertClassifier, real_positions
+from numformer.models.bert.classifier import BertClassifier
 from numformer.models.tinybert.scores import attention_scores
+from numformer.models.transformer import real_positions
 
 
 def teacher_states(teacher, ids, lengths, n_layers):
@@ -54,7 +55,7 @@ def teacher_states(teacher, ids, lengths, n_layers):
             x = block(x, pattern=pattern)
             if layer in chosen:
                 states.append(x)
-        pooled = teacher.pooler(b.encoder.norm(x), real_positions(ids, lengths))
+        pooled = teacher.pooler(b.encoder.norm(x), real_positions(lengths, ids.shape[1]))
         logits = teacher.classes(pooled)
     return logits, np.stack(states, axis=1), np.stack(scores, axis=1)
 

@@ -7,6 +7,7 @@
     encoder            a stack in which every vector may attend to every other
     loss               cross-entropy; `loss_parts` for a loss of several means
     pretrained         weights of a backbone, for a model that is fine-tuned
+    padding            which positions are tokens
     batch_norms        BatchNorms in an encoder, for comparison
 """
 
@@ -19,6 +20,7 @@ from numformer.models.transformer.local_layers import LocalLayersConfig
 from numformer.models.transformer.loss import CrossEntropyModel
 from numformer.models.transformer.loss_parts import (
     LossOfParts, counts_with_experts, for_each_part, has_targets, loss_counts, n_counted)
+from numformer.models.transformer.padding import real_positions
 from numformer.models.transformer.parts import (
     attention_of, block_of, embedding_of, feedforward_of, final_norm_of, fixed_attention_of,
     norm_of, positions_of, shared_positions_of)
@@ -30,4 +32,4 @@ __all__ = [
     "TransformerConfig", "attention_of", "block_of", "counts_with_experts", "embedding_of",
     "feedforward_of", "feedforwards_of", "final_norm_of", "fixed_attention_of",
     "for_each_part", "has_targets", "loss_counts", "n_counted", "norm_of", "positions_of",
-    "running_statistics", "shared_positions_of", "stack_of"]
+    "real_positions", "running_statistics", "shared_positions_of", "stack_of"]

@@ -2,9 +2,8 @@
 
 from copy import copy
 
-import numpy as np
-
 from numformer.layers import BatchNorm
+from numformer.models.transformer.padding import real_positions
 
 
 class BatchNormsOfCall:
@@ -51,7 +50,7 @@ class BatchNormsOfCall:
 
     def of_lengths(self, lengths, T):
         """This object, with the mask of texts of these lengths; None: without padding."""
-        self.mask = None if lengths is None else np.arange(T) < np.asarray(lengths)[:, None]
+        self.mask = real_positions(lengths, T)
         return self
 
     def updated(self, statistics=None, momentum=0.1):
@@ -84,6 +83,7 @@ def running_statistics(encoder, batches, momentum=0.1):
 
     Examples
     --------
+    >>> import numpy as np
     >>> from numformer.models.transformer import Encoder, EncoderConfig
     >>> config = EncoderConfig(n_layers=1, n_heads=2, d_model=4, norm="batch_norm")
     >>> encoder, x = Encoder(config, np.random.default_rng(0)), np.eye(4, dtype=np.float32)[None]

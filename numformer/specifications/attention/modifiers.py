@@ -218,8 +218,7 @@ specify(
         ("the sign is wrong: the score is minus the slope times the distance", "sign"),
         ("the factor of the distance is missing", "no distance"),
         ("the sum over all weights is missing in the gradient of the softmax", "no sum"),
-        ("queries and keys are aligned at the start, but the last query is at the last key: the "
-         "distance is |i + S - T - j|", "aligned at the start"),
+        (AT_THE_START, "aligned at the start"),
         ("the gradient is that of the first example only: the whole batch shares the slopes",
          "first example")]],
     forward_mistakes=[

@@ -333,6 +333,8 @@ def without_padding(counts, normalization, length):
     return padded if normalization != "constant" else weights
 
 
+MAXIMUM = ("this is the maximum of the two objectives, but must be the minimum: for A > 0 the clip "
+           "acts above, for A < 0 below")
 WITHOUT_TOKENS = ("An answer has no tokens that count here: it has no loss, no gradient, and is "
                   "not among the N answers.")
 
@@ -356,9 +358,7 @@ specify(
         ("the clip acts on both sides, whatever the sign of A: for A > 0 only above 1 + clip_high, "
          "for A < 0 only below 1 - clip_low",
          of_policy(lambda r, A, low, high: (r >= low) & (r <= high))),
-        ("this is the maximum of the two objectives, but must be the minimum: for A > 0 the clip "
-         "acts above, for A < 0 below",
-         of_policy(lambda r, A, low, high: np.where(A > 0, r >= low, r <= high))),
+        (MAXIMUM, of_policy(lambda r, A, low, high: np.where(A > 0, r >= low, r <= high))),
         ("the ratio is missing in the gradient: the derivative of r is r itself",
          of_policy(of_ratio=lambda r: 1.0 + 0 * r)),
         ("the mean is over all positions, with padding, but must be over the tokens that count",
@@ -374,8 +374,7 @@ specify(
          "A", with_objective(lambda plain, clipped: clipped)),
         ("the ratio is never clipped: take the smaller of r * A and the clipped ratio times A",
          with_objective(lambda plain, clipped: plain)),
-        ("this is the maximum of the two objectives, but must be the minimum: for A > 0 the clip "
-         "acts above, for A < 0 below", with_objective(np.maximum)),
+        (MAXIMUM, with_objective(np.maximum)),
         ("the sign is wrong: the loss is minus the objective",
          with_objective(lambda plain, clipped: -np.minimum(plain, clipped)))],
     hints=(
